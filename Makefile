@@ -2,13 +2,58 @@
 # `make demo` and `make test` set up what they need; `make help` lists the rest.
 SHELL := /bin/bash
 GO ?= go
+PREFIX ?= /usr/local
+FUZZTIME ?= 30s
+# Root is needed for namespaces, eBPF and installing packages; the build is done as the caller.
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo devel)
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build
+.PHONY: help build install demo test test-full check fuzz bench generate clean go-version
+
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build the one binary, bin/holdfast
-	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/holdfast ./cmd/holdfast
+go-version:
+	@GO=$(GO) tools/setup/go-version.sh
+
+build: go-version ## build the one binary, bin/holdfast
+	@$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/holdfast ./cmd/holdfast
+
+install: build ## install bin/holdfast to PREFIX/bin (default /usr/local)
+	install -D -m 0755 bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
+
+demo: go-version ## set up, then run the main job on real nginx and curl (needs root or sudo)
+	@tools/setup/packages.sh demo
+	@$(MAKE) --no-print-directory build
+	@$(SUDO) bin/holdfast demo $(DEMOFLAGS)
+
+test: go-version ## set up, then run every test that fits in ten minutes (needs root or sudo)
+	@tools/setup/packages.sh demo test
+	@$(MAKE) --no-print-directory build
+	@$(GO) run ./tools/testrun
+
+test-full: go-version ## the rest too: long tests, the race detector everywhere, a minute of fuzzing per target
+	@tools/setup/packages.sh demo test
+	@$(MAKE) --no-print-directory build
+	@$(GO) run ./tools/testrun -full
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=60s
+
+check: go-version ## no root, no packages: gofmt, vet, layers, documents, generated files, builds for other systems
+	@$(GO) run ./tools/testrun -check
+
+fuzz: go-version ## run every fuzz target for FUZZTIME (default 30s); appends to bench/results/fuzz.csv
+	@$(GO) run ./tools/fuzzrun -time $(FUZZTIME) $(FUZZ)
+
+bench: build ## quick benchmarks of latch and TPM beside their peers, results in bench/results
+	@tools/setup/packages.sh demo test
+	@$(SUDO) bin/holdfast bench latch --quick --csv bench/results/latch.csv
+	@$(SUDO) bin/holdfast bench tpm --quick --csv bench/results/tpm.csv
+
+generate: go-version ## make the committed generated files again (needs clang; `make check` compares)
+	@tools/setup/packages.sh generate
+	@$(GO) generate ./...
+
+clean: ## remove what the build made
+	rm -rf bin out

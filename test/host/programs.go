@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+)
+
+var programProbes = []probe{
+	program("nginx", "the demo's server", "nginx", "-v"),
+	program("curl", "the demo's client", "curl", "--version"),
+	program("openssl", "the demo's certificates, and TLS tests", "openssl", "version"),
+	{"tls-x25519mlkem768", "a quantum-safe key exchange between the system's TLS programs", func() (string, error) { return opensslGroup("X25519MLKEM768", tls.X25519MLKEM768) }},
+	program("gnutls", "tests with a GnuTLS client", "gnutls-cli", "--version"),
+	program("python3", "tests with a Python client", "python3", "--version"),
+	program("tpm2-tools", "tests of the TPM with Debian's tools", "tpm2_quote", "--version"),
+	program("swtpm", "the peer of the TPM benchmarks and tests", "swtpm", "--version"),
+	program("qemu", "later: virtual machines with our TPM", "qemu-system-x86_64", "--version"),
+	program("clang", "`make generate` (the eBPF objects are shipped; nobody else needs it)", "clang", "--version"),
+	program("gcc", "the race detector in `make test` and `make test-full`", "gcc", "--version"),
+}
+
+// SearchPath is PATH with the folders of system programs, which an ordinary
+// user's PATH lacks on Debian.
+func SearchPath() string { return os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin" }
+
+// LookPath finds a program in [SearchPath].
+func LookPath(name string) (string, error) {
+	if p, err := exec.LookPath(name); err == nil {
+		return p, nil
+	}
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
+		if p, err := exec.LookPath(dir + "/" + name); err == nil {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("program %s is not installed", name)
+}
+
+// version has two numbers at least, as in "1.22" or "3.0.19".
+var version = regexp.MustCompile(`[0-9]+(\.[0-9]+)+[a-z0-9.-]*`)
+
+// program runs a program's version option, for what is there but broken is
+// not there.
+func program(name, gives, file string, args ...string) probe {
+	return probe{name, gives, func() (string, error) {
+		path, err := LookPath(file)
+		if err != nil {
+			return "", err
+		}
+		ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+		defer stop()
+		out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("%s %s: %w", path, strings.Join(args, " "), err)
+		}
+		if v := version.FindString(string(out)); v != "" {
+			return file + " " + v, nil
+		}
+		return path, nil
+	}}
+}
+
+// opensslGroup lets `openssl s_client` make a handshake with a server of ours
+// that accepts one group only.
+func opensslGroup(name string, id tls.CurveID) (string, error) {
+	path, err := LookPath("openssl")
+	if err != nil {
+		return "", err
+	}
+	l, err := listenWithGroup(id)
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	accepted := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+			err = c.(*tls.Conn).Handshake()
+		}
+		accepted <- err
+	}()
+	ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+	defer stop()
+	cmd := exec.CommandContext(ctx, path, "s_client", "-connect", l.Addr().String(), "-groups", name)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if strings.Contains(string(out), "-groups") {
+			return "", fmt.Errorf("the system's OpenSSL does not know the group %s", name)
+		}
+		return "", fmt.Errorf("openssl s_client with the group %s: %w", name, err)
+	}
+	if err := <-accepted; err != nil {
+		return "", fmt.Errorf("handshake with the group %s: %w", name, err)
+	}
+	return "openssl s_client made a handshake with " + name, nil
+}
+
+func listenWithGroup(id tls.CurveID) (net.Listener, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	t := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
+	if err != nil {
+		return nil, errors.Join(errors.New("make a certificate"), err)
+	}
+	return tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS13, CurvePreferences: []tls.CurveID{id},
+	})
+}
