@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulated_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/attest/evidence"
+	"holdfast/attest/provider"
+	"holdfast/attest/provider/simulated"
+	"holdfast/attest/trust"
+	"holdfast/attest/verify"
+)
+
+var _ provider.Provider = (*simulated.Provider)(nil)
+
+func setup(t *testing.T, rootAlg, alg string) (*simulated.Provider, *verify.Verifier, verify.Lookup) {
+	t.Helper()
+	root, err := simulated.NewRoot("lab", rootAlg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := root.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots, err := trust.New(nil, []trust.SimulatedRoot{record})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := simulated.New(root, simulated.Options{Name: "psp-1", Algorithm: alg, Latency: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	es, err := p.Endorsements(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, verify.New(roots), func(h [32]byte) (evidence.Endorsement, bool) {
+		for _, e := range es {
+			if e.Hash() == h {
+				return e, true
+			}
+		}
+		return evidence.Endorsement{}, false
+	}
+}
+
+func TestReportVerifies(t *testing.T) {
+	for _, c := range []struct {
+		root, leaf string
+		pq         bool
+	}{
+		{evidence.ES256, evidence.ES256, false},
+		{evidence.MLDSA65, evidence.MLDSA65, true},
+		{evidence.ES256, evidence.MLDSA65, false}, // the chain is as strong as its weakest link
+	} {
+		p, v, look := setup(t, c.root, c.leaf)
+		data := evidence.ReportData{1, 2, 3}
+		start := time.Now()
+		r, err := p.Report(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d < time.Millisecond {
+			t.Errorf("report after %v, expected the latency of 1ms at least", d)
+		}
+		res, err := v.Verify(r, look, data, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !res.Simulated || !strings.Contains(res.Environment, "SIMULATED") || !strings.Contains(r.Type, "simulated") {
+			t.Errorf("result does not say that it is simulated: %+v", res)
+		}
+		if res.Environment != "SIMULATED/lab/psp-1" || res.Signature != c.leaf || res.PQ != c.pq || res.Class != verify.ClassMachine {
+			t.Errorf("%v: got %+v", c, res)
+		}
+	}
+}
+
+func TestClosedAndCancelled(t *testing.T) {
+	p, _, _ := setup(t, evidence.ES256, evidence.ES256)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Report(ctx, evidence.ReportData{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got %v", err)
+	}
+	if _, err := p.Report(t.Context(), evidence.ReportData{}); err != nil {
+		t.Errorf("after a cancelled call: %v", err)
+	}
+	for range 2 {
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Report(t.Context(), evidence.ReportData{}); !errors.Is(err, simulated.ErrClosed) {
+		t.Errorf("closed: got %v", err)
+	}
+}

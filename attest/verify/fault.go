@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import "fmt"
+
+// Fault names what is wrong with evidence. The strings are stable: logs,
+// scripts and tests rely on them.
+type Fault string
+
+// Faults, in the order in which Verify looks for them.
+const (
+	FaultMalformed      Fault = "malformed"           // not the bytes of this type of evidence
+	FaultUnknownType    Fault = "unknown-type"        // no verifier for this media type
+	FaultNoEndorsement  Fault = "endorsement-missing" // an endorsement that the report needs did not come
+	FaultEndorsement    Fault = "endorsement"         // it came, but is wrong, malformed or of the wrong type
+	FaultUnknownKey     Fault = "unknown-key"         // the attestation key is not pinned
+	FaultUnknownRoot    Fault = "unknown-root"        // no trusted root signed the report key
+	FaultMagic          Fault = "magic"               // not made by a TPM: TPM_GENERATED_VALUE is missing
+	FaultAttestType     Fault = "attest-type"         // signed by the TPM, but not a quote
+	FaultReportData     Fault = "report-data"         // genuine perhaps, but for something else: replayed or misdirected
+	FaultQualifiedName  Fault = "qualified-name"      // the key sits elsewhere in the TPM than at enrolment
+	FaultPCRDigest      Fault = "pcr-digest"          // the PCR values are not those that the TPM signed
+	FaultWeakKey        Fault = "weak-key"            // key type, size, hash or attributes are not acceptable for an AK
+	FaultSignature      Fault = "signature"           // not signed by this key
+	FaultEventLog       Fault = "event-log"           // the event log does not lead to the quoted PCR values
+	FaultEventLogDigest Fault = "event-log-digest"    // an event's data does not fit its digest
+)
+
+// Error is why evidence is not genuine.
+type Error struct {
+	Fault Fault
+	Err   error // what was expected and what came
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("evidence refused (%s): %v", e.Fault, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, &Error{Fault: f}) ask for the fault alone.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Fault == e.Fault && t.Err == nil
+}
+
+func fault(f Fault, format string, args ...any) error {
+	return &Error{f, fmt.Errorf(format, args...)}
+}
