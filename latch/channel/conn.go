@@ -134,7 +134,7 @@ func (c *Conn) announced(batch []Announcement) {
 	}
 	c.q.send(func(b []byte) []byte {
 		for i := range over {
-			r := Refused{over[i].CH, CodeRate, "this client is above its limit of announcements; try again later"}
+			r := Refused{over[i].CH, CodeBusy, "this client is above its limit of announcements; try again later"}
 			b = frame(b, r.append)
 		}
 		return b

@@ -14,7 +14,7 @@ import (
 // Codes of refusal that the channel itself gives. The rest of the vocabulary
 // is in latch/flow.
 const (
-	CodeRate       = "agent-busy" // above the client's rate or its outstanding announcements
+	CodeBusy       = "busy" // above the client's rate or its outstanding announcements
 	CodeDuplicate  = "announced-twice"
 	CodeVersion    = "channel-version"
 	CodeNotAllowed = "client-not-allowed"
