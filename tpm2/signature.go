@@ -42,6 +42,7 @@ func (s *Signature) Marshal(w *Writer) {
 func (s *Signature) Unmarshal(r *Reader) {
 	s.UnmarshalNull(r)
 	if r.err == RCSuccess && s.Alg == AlgNull {
+		*s = Signature{}
 		r.Fail(RCScheme)
 	}
 }
