@@ -17,6 +17,7 @@ import (
 
 	"holdfast/attest/evidence"
 	"holdfast/attest/verify"
+	"holdfast/tpm2"
 )
 
 // file is the shape of a policy file. Keys marked "must" make every
@@ -53,7 +54,7 @@ type file struct {
 // pcrRule is one line of the pcrs rule.
 type pcrRule struct {
 	name     string // of the rule in a failure, such as pcrs.sha256.7
-	bank     evidence.HashAlg
+	bank     tpm2.Alg
 	index    uint8
 	accepted []digest
 }
@@ -183,8 +184,8 @@ func (f *file) checkPCRs() error {
 				return fmt.Errorf("pcrs.%s.%d: expected an index of 0 to %d and at least one value", bank, i, maxPCR)
 			}
 			for _, d := range accepted {
-				if len(d) != h.Size() {
-					return fmt.Errorf("pcrs.%s.%d: expected values of %d bytes, got %d", bank, i, h.Size(), len(d))
+				if len(d) != h.DigestSize() {
+					return fmt.Errorf("pcrs.%s.%d: expected values of %d bytes, got %d", bank, i, h.DigestSize(), len(d))
 				}
 			}
 			f.pcrs = append(f.pcrs, pcrRule{fmt.Sprintf("pcrs.%s.%d", bank, i), h, i, accepted})

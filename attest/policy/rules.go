@@ -12,6 +12,7 @@ import (
 
 	"holdfast/attest/evidence"
 	"holdfast/attest/verify"
+	"holdfast/tpm2"
 )
 
 func list(s []string) string { return "one of [" + strings.Join(s, ", ") + "]" }
@@ -120,7 +121,7 @@ func (m *match) String() string {
 // whose hash is not broken: nobody can find another log for the same value.
 func (c *check) proved(index uint8) bool {
 	for i := range c.r.PCRs {
-		if p := &c.r.PCRs[i]; p.Index == index && p.Logged && p.Hash != evidence.SHA1 {
+		if p := &c.r.PCRs[i]; p.Index == index && p.Logged && p.Hash != tpm2.AlgSHA1 {
 			return true
 		}
 	}

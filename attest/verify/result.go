@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/attest/evidence"
+	"holdfast/tpm2"
 )
 
 // Attester classes: what the evidence can vouch for.
@@ -46,7 +47,7 @@ type Result struct {
 
 // PCR is one quoted register.
 type PCR struct {
-	Hash   evidence.HashAlg
+	Hash   tpm2.Alg
 	Index  uint8
 	Value  []byte
 	Logged bool // the event log leads to this value, so that Events explain it wholly
@@ -58,8 +59,6 @@ type Event struct {
 	Type     uint32            // TCG PC Client Platform Firmware Profile, 10.4.1
 	Digests  []evidence.Digest // as extended
 	Data     []byte
-	Measured *evidence.Measured // what `holdfast attest measure` recorded; its data is bound by the digest
+	Bound    bool               // the digests are over Data, so that the quote proves Data too
+	Measured *evidence.Measured // what `holdfast attest measure` recorded, which is always bound; else nil
 }
-
-// IsMeasured reports whether e is a file measurement of ours.
-func (e Event) IsMeasured() bool { return e.Measured != nil }

@@ -27,7 +27,7 @@ func (v *Verifier) simulated(r evidence.Report, endorsement Lookup, data evidenc
 	if subtle.ConstantTimeCompare(s.Data[:], data[:]) != 1 {
 		return nil, fault(FaultReportData, "expected a report over %x, got one over %x", data, s.Data)
 	}
-	k, err := cached(v, r.Needs[0], endorsement, v.endorsedSimulatedKey)
+	k, err := v.simulatedKey(r.Needs[0], endorsement)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,18 @@ func (v *Verifier) simulated(r evidence.Report, endorsement Lookup, data evidenc
 	}, nil
 }
 
-func (v *Verifier) endorsedSimulatedKey(e evidence.Endorsement) (*simulatedKey, error) {
+// simulatedKey finds the report key of that endorsement, which a trusted root
+// must have signed.
+func (v *Verifier) simulatedKey(hash [32]byte, endorsement Lookup) (*simulatedKey, error) {
+	if c, ok := v.lookup(hash); ok {
+		if k, ok := c.(*simulatedKey); ok {
+			return k, nil
+		}
+	}
+	e, err := take(hash, endorsement)
+	if err != nil {
+		return nil, err
+	}
 	if e.Type != evidence.TypeSimulatedKey {
 		return nil, fault(FaultEndorsement, "expected %s, got %s", evidence.TypeSimulatedKey, e.Type)
 	}
@@ -54,7 +65,9 @@ func (v *Verifier) endorsedSimulatedKey(e evidence.Endorsement) (*simulatedKey, 
 			if err != nil {
 				return nil, &Error{FaultEndorsement, err}
 			}
-			return &simulatedKey{evidence.SimulatedMark + "/" + root.name + "/" + sk.Name, key, key.pq != nil && root.key.pq != nil}, nil
+			k := &simulatedKey{evidence.SimulatedMark + "/" + root.name + "/" + sk.Name, key, key.pq != nil && root.key.pq != nil}
+			v.keep(hash, k)
+			return k, nil
 		}
 	}
 	return nil, fault(FaultUnknownRoot, "the simulated key of %q is signed by none of the %d simulated roots in the trust file", sk.Name, len(v.simulatedRoots))

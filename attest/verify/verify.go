@@ -23,15 +23,17 @@ import (
 // Lookup finds an endorsement by its hash among those that came.
 type Lookup = func([32]byte) (evidence.Endorsement, bool)
 
-// maxCached bounds the endorsements that are kept parsed. Only endorsements
-// of trusted keys get there, so a stranger cannot fill it.
-const maxCached = 1024
+// maxCached bounds the endorsements that are kept parsed; an event log has up
+// to evidence.MaxEndorsementBody bytes. Only what a trusted key stands for
+// gets there, so a stranger cannot fill it.
+const maxCached = 64
 
 // Verifier checks evidence against one set of roots. It is safe for
 // concurrent use. Parsed endorsements are kept by hash.
 type Verifier struct {
-	roots          *trust.Roots
 	simulatedRoots []simulatedRoot
+	aks            map[[32]byte]*ak   // by the hash of their endorsement
+	weak           map[[32]byte]error // pinned, but not fit to be an AK
 
 	mu    sync.RWMutex
 	cache map[[32]byte]any
@@ -42,10 +44,19 @@ type simulatedRoot struct {
 	key  *rawKey
 }
 
-// New prepares a Verifier. A simulated root whose key does not parse never
+// New prepares a Verifier. A pinned key that is malformed or too weak never
 // verifies anything; CheckRoots tells.
 func New(roots *trust.Roots) *Verifier {
-	v := &Verifier{roots: roots, cache: map[[32]byte]any{}}
+	v := &Verifier{aks: map[[32]byte]*ak{}, weak: map[[32]byte]error{}, cache: map[[32]byte]any{}}
+	for i := range roots.AKs() {
+		record := &roots.AKs()[i]
+		h := trust.PublicHash(record.Public)
+		if k, err := parseAK(record); err != nil {
+			v.weak[h] = err
+		} else {
+			v.aks[h] = k
+		}
+	}
 	for _, s := range roots.Simulated() {
 		if k, err := parseRawKey(s.Algorithm, s.Public); err == nil {
 			v.simulatedRoots = append(v.simulatedRoots, simulatedRoot{name: s.Name, key: k})
@@ -58,6 +69,11 @@ func New(roots *trust.Roots) *Verifier {
 // wrong trust file is an error at start and not a refusal later.
 func CheckRoots(roots *trust.Roots) error {
 	var errs []error
+	for i := range roots.AKs() {
+		if _, err := parseAK(&roots.AKs()[i]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", roots.AKs()[i].Environment, err))
+		}
+	}
 	for _, s := range roots.Simulated() {
 		if _, err := parseRawKey(s.Algorithm, s.Public); err != nil {
 			errs = append(errs, fmt.Errorf("simulated root %s: %w", s.Name, err))
@@ -76,44 +92,43 @@ func (v *Verifier) Verify(r evidence.Report, endorsement func([32]byte) (evidenc
 		return nil, &Error{FaultMalformed, err}
 	}
 	switch r.Type {
+	case evidence.TypeTPMQuote:
+		return v.tpmQuote(r, endorsement, data)
 	case evidence.TypeSimulated:
 		return v.simulated(r, endorsement, data)
 	}
 	return nil, fault(FaultUnknownType, "no verifier for %q; expected %s or %s", r.Type, evidence.TypeTPMQuote, evidence.TypeSimulated)
 }
 
-// cached returns the parsed endorsement of that hash, parsing it with parse
-// when it is new. What parse refuses is not kept.
-func cached[T any](v *Verifier, hash [32]byte, endorsement Lookup, parse func(evidence.Endorsement) (*T, error)) (*T, error) {
+// lookup finds a parsed endorsement.
+func (v *Verifier) lookup(key [32]byte) (any, bool) {
 	v.mu.RLock()
-	c, ok := v.cache[hash]
-	v.mu.RUnlock()
-	if ok {
-		t, ok := c.(*T)
-		if !ok {
-			return nil, fault(FaultEndorsement, "endorsement %x is of another type than this report needs in this place", hash)
-		}
-		return t, nil
-	}
-	e, ok := endorsement(hash)
-	if !ok {
-		return nil, fault(FaultNoEndorsement, "the report needs endorsement %x, which did not come", hash)
-	}
-	if got := e.Hash(); got != hash {
-		return nil, fault(FaultEndorsement, "expected endorsement %x, got %x", hash, got)
-	}
-	if err := e.Check(); err != nil {
-		return nil, &Error{FaultEndorsement, err}
-	}
-	t, err := parse(e)
-	if err != nil {
-		return nil, err
-	}
+	defer v.mu.RUnlock()
+	c, ok := v.cache[key]
+	return c, ok
+}
+
+// keep remembers a parsed endorsement.
+func (v *Verifier) keep(key [32]byte, parsed any) {
 	v.mu.Lock()
+	defer v.mu.Unlock()
 	if len(v.cache) >= maxCached {
 		clear(v.cache)
 	}
-	v.cache[hash] = t
-	v.mu.Unlock()
-	return t, nil
+	v.cache[key] = parsed
+}
+
+// take asks for an endorsement and checks that it is the one.
+func take(hash [32]byte, endorsement Lookup) (evidence.Endorsement, error) {
+	e, ok := endorsement(hash)
+	if !ok {
+		return e, fault(FaultNoEndorsement, "the report needs endorsement %x, which did not come", hash)
+	}
+	if got := e.Hash(); got != hash {
+		return e, fault(FaultEndorsement, "expected endorsement %x, got %x", hash, got)
+	}
+	if err := e.Check(); err != nil {
+		return e, &Error{FaultEndorsement, err}
+	}
+	return e, nil
 }
