@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package device reaches a TPM through a character device of the kernel, such
+// as /dev/tpmrm0 (with the kernel's resource manager) or /dev/tpm0. Call Open.
+package device
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"holdfast/tpmio/platform"
+)
+
+// commandTime bounds one command. A discrete TPM may take minutes to make an
+// RSA key; the kernel's own limit is five minutes.
+const commandTime = 6 * time.Minute
+
+// Device is an open TPM device. It is safe for concurrent use.
+type Device struct {
+	mu     sync.Mutex
+	f      *os.File
+	buf    []byte
+	broken error
+}
+
+// Open opens the device at path. Only a character device is accepted.
+func Open(path string) (*Device, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		if errors.Is(err, unix.EBUSY) {
+			return nil, fmt.Errorf("device: %s is in use by another program; use its resource manager, such as /dev/tpmrm0: %w", path, err)
+		}
+		return nil, fmt.Errorf("device: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode()&os.ModeCharDevice == 0 {
+		err = fmt.Errorf("%s is not a character device", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("device: %w", err)
+	}
+	return &Device{f: f, buf: make([]byte, platform.MaxFrame)}, nil
+}
+
+// Exclusive tells whether nobody but the owner of the file and its group can
+// open the device. Whoever can open it can use every key whose authorization
+// he knows or that needs none.
+func (d *Device) Exclusive() (bool, error) {
+	info, err := d.f.Stat()
+	if err != nil {
+		return false, err
+	}
+	return info.Mode().Perm()&0o006 == 0, nil
+}
+
+// Send sends a command and returns the response.
+func (d *Device) Send(command []byte) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.broken != nil {
+		return nil, d.broken
+	}
+	r, err := d.send(command)
+	if err != nil {
+		d.broken = fmt.Errorf("device: %s: %w", d.f.Name(), err)
+		return nil, d.broken
+	}
+	return r, nil
+}
+
+func (d *Device) send(command []byte) ([]byte, error) {
+	if n, err := d.f.Write(command); err != nil {
+		return nil, err
+	} else if n != len(command) {
+		return nil, fmt.Errorf("the driver took %d of %d bytes of the command", n, len(command))
+	}
+	// One read gives the whole response. A file without poll support blocks in
+	// read, which is as good.
+	_ = d.f.SetReadDeadline(time.Now().Add(commandTime))
+	n, err := d.f.Read(d.buf)
+	if err != nil {
+		return nil, err
+	}
+	r := append([]byte(nil), d.buf[:n]...)
+	clear(d.buf[:n])
+	if n < platform.HeaderSize || int(binary.BigEndian.Uint32(r[2:])) != n {
+		return nil, fmt.Errorf("a response of %d bytes whose header does not say so", n)
+	}
+	return r, nil
+}
+
+// Close closes the device.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.broken = os.ErrClosed
+	return d.f.Close()
+}
