@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sgx
+
+import (
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	_ "embed"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"testing"
+	"time"
+)
+
+// A throw-away key for tests, made by `openssl genrsa -3 3072`.
+//
+//go:embed testdata/signer-test-key.pem
+var signerKey []byte
+
+func testKey(t testing.TB) *rsa.PrivateKey {
+	t.Helper()
+	p, _ := pem.Decode(signerKey)
+	k, err := x509.ParsePKCS8PrivateKey(p.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.(*rsa.PrivateKey)
+}
+
+func signed(t testing.TB) *SigStruct {
+	t.Helper()
+	s := &SigStruct{Date: DateOf(time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)), Attributes: Attributes{FlagMode64, 3},
+		AttrMask: Attributes{^FlagDebug, ^uint64(0)}, EnclaveHash: sha256.Sum256([]byte("enclave")), ISVProdID: 1, ISVSVN: 2}
+	if err := s.Sign(testKey(t)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSignVerify(t *testing.T) {
+	s := signed(t)
+	if s.Date != 0x20261130 || s.Date.String() != "2026-11-30" {
+		t.Errorf("date %#x %v", uint32(s.Date), s.Date)
+	}
+	b := s.AppendTo(nil)
+	p, err := ParseSigStruct(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	// MRSIGNER by another way: the modulus, reversed.
+	n := testKey(t).N.FillBytes(make([]byte, 384))
+	for i, j := 0, 383; i < j; i, j = i+1, j-1 {
+		n[i], n[j] = n[j], n[i]
+	}
+	if p.MRSigner() != sha256.Sum256(n) {
+		t.Error("MRSIGNER is not SHA-256 of the little-endian modulus")
+	}
+}
+
+// TestVerifyCoversEveryField flips one bit in each byte that is signed, in the
+// key, the signature, Q1 and Q2.
+func TestVerifyCoversEveryField(t *testing.T) {
+	b := signed(t).AppendTo(nil)
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	for i := 0; i < len(b); i += step {
+		b[i] ^= 1
+		p, err := ParseSigStruct(b)
+		if err == nil {
+			err = p.Verify()
+			if err != nil && !errors.Is(err, ErrSignature) {
+				t.Errorf("byte %d: %v is not ErrSignature", i, err)
+			}
+		}
+		if err == nil {
+			t.Errorf("byte %d was changed and the structure still verifies", i)
+		}
+		b[i] ^= 1
+	}
+}
+
+func TestSignRefusesOtherKeys(t *testing.T) {
+	k := testKey(t)
+	bad := *k
+	bad.E = 65537
+	if err := new(SigStruct).Sign(&bad); err == nil {
+		t.Error("exponent 65537 was accepted")
+	}
+	small := *k
+	small.N = new(big.Int).Rsh(k.N, 8)
+	if err := new(SigStruct).Sign(&small); err == nil {
+		t.Error("a short modulus was accepted")
+	}
+}
