@@ -112,7 +112,7 @@ var NoScheme = Scheme{Alg: AlgNull}
 func (s Scheme) HasHash() bool {
 	switch s.Alg {
 	case AlgRSASSA, AlgRSAPSS, AlgOAEP, AlgECDSA, AlgECDH, AlgECDAA, AlgSM2, AlgECSchnorr, AlgECMQV, AlgHMAC, AlgXOR,
-		AlgMGF1, AlgKDF1SP800_56A, AlgKDF2, AlgKDF1SP800_108, AlgHKDF, AlgHashEdDSA:
+		AlgMGF1, AlgKDF1SP800_56A, AlgKDF2, AlgKDF1SP800_108, AlgHKDF:
 		return true
 	}
 	return false
@@ -129,7 +129,7 @@ func (s Scheme) Marshal(w *Writer) {
 		case AlgXOR:
 			w.Alg(s.KDF)
 		}
-	case s.Alg == AlgNull, s.Alg == AlgRSAES, s.Alg == AlgEdDSA, s.Alg == AlgMLDSA, s.Alg == AlgHashMLDSA, s.Alg == AlgCMAC:
+	case s.Alg == AlgNull, s.Alg == AlgRSAES, s.Alg == AlgEdDSA, s.Alg == AlgHashEdDSA, s.Alg == AlgMLDSA, s.Alg == AlgHashMLDSA, s.Alg == AlgCMAC:
 	default:
 		w.unknown("scheme", uint64(s.Alg))
 	}

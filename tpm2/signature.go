@@ -2,12 +2,12 @@
 
 package tpm2
 
-// Signature is TPMT_SIGNATURE (Part 2, 11.3.4). Alg says which fields count.
+// Signature is TPMT_SIGNATURE (Part 2, 11.3.6). Alg says which fields count.
 type Signature struct {
 	Alg  Alg
-	Hash Alg    // all but AlgMLDSA, AlgEdDSA and AlgNull
-	R, S []byte // AlgECDSA, AlgECDAA, AlgSM2, AlgECSchnorr, AlgEdDSA, AlgHashEdDSA
-	Sig  []byte // AlgRSASSA, AlgRSAPSS, AlgMLDSA, AlgHashMLDSA: signature; AlgHMAC: digest of Hash
+	Hash Alg    // all but AlgMLDSA, AlgEdDSA, AlgHashEdDSA and AlgNull
+	R, S []byte // AlgECDSA, AlgECDAA, AlgSM2, AlgECSchnorr
+	Sig  []byte // AlgHMAC: a digest of Hash; all others: the signature
 }
 
 func (s *Signature) Marshal(w *Writer) {
@@ -17,13 +17,10 @@ func (s *Signature) Marshal(w *Writer) {
 	case AlgRSASSA, AlgRSAPSS, AlgHashMLDSA:
 		w.Alg(s.Hash)
 		w.Sized(s.Sig)
-	case AlgMLDSA:
+	case AlgMLDSA, AlgEdDSA, AlgHashEdDSA:
 		w.Sized(s.Sig)
-	case AlgECDSA, AlgECDAA, AlgSM2, AlgECSchnorr, AlgHashEdDSA:
+	case AlgECDSA, AlgECDAA, AlgSM2, AlgECSchnorr:
 		w.Alg(s.Hash)
-		w.Sized(s.R)
-		w.Sized(s.S)
-	case AlgEdDSA:
 		w.Sized(s.R)
 		w.Sized(s.S)
 	case AlgHMAC:
@@ -63,13 +60,12 @@ func (s *Signature) UnmarshalNull(r *Reader) {
 	case AlgHashMLDSA:
 		s.Hash = unmarshalHash(r)
 		s.Sig = r.Sized(MaxSignature)
-	case AlgECDSA, AlgECDAA, AlgSM2, AlgECSchnorr, AlgHashEdDSA:
+	case AlgECDSA, AlgECDAA, AlgSM2, AlgECSchnorr:
 		s.Hash = unmarshalHash(r)
 		s.R = r.Sized(MaxECCKeyBytes)
 		s.S = r.Sized(MaxECCKeyBytes)
-	case AlgEdDSA:
-		s.R = r.Sized(MaxECCKeyBytes)
-		s.S = r.Sized(MaxECCKeyBytes)
+	case AlgEdDSA, AlgHashEdDSA:
+		s.Sig = r.Sized(2 * MaxECCKeyBytes)
 	case AlgHMAC:
 		s.Hash = unmarshalHash(r)
 		s.Sig = r.Bytes(s.Hash.DigestSize())
