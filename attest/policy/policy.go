@@ -69,7 +69,7 @@ type Policy struct{ f file }
 // Evaluate runs every rule on the result r of verification and the session s.
 // It returns nil if and only if all accept.
 func (p *Policy) Evaluate(r *verify.Result, s Session, now time.Time) []Failure {
-	c := &check{p: &p.f, r: r, s: &s, now: now}
+	c := &check{p: &p.f, r: r, s: s, now: now}
 	if r == nil {
 		c.fail("evidence", "genuine evidence", "none")
 		return c.failures
@@ -107,7 +107,7 @@ var rules = []func(*check){
 type check struct {
 	p        *file
 	r        *verify.Result
-	s        *Session
+	s        Session
 	now      time.Time
 	failures []Failure
 }

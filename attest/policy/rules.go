@@ -339,10 +339,13 @@ func (c *check) measuredIn(pcr *uint8) {
 	if pcr == nil {
 		return
 	}
-	if want, err := hex.DecodeString(c.s.Claims.Executable); err == nil && c.proved(*pcr) {
-		for _, e := range c.r.Events {
-			if e.PCR == uint32(*pcr) && e.Measured != nil && bytes.Equal(e.Measured.SHA256[:], want) {
-				return
+	var want [32]byte
+	if x := c.s.Claims.Executable; len(x) == 2*len(want) && c.proved(*pcr) {
+		if _, err := hex.Decode(want[:], []byte(x)); err == nil {
+			for i := range c.r.Events {
+				if e := &c.r.Events[i]; e.PCR == uint32(*pcr) && e.Measured != nil && e.Measured.SHA256 == want {
+					return
+				}
 			}
 		}
 	}
