@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cgroupskb
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"holdfast/latch/hold"
+)
+
+// Plain is a destination whose traffic is not gated.
+type Plain struct {
+	Prefix netip.Prefix // IPv4 prefixes also match IPv4 over IPv6 sockets
+	Port   uint16       // 0: any
+	UDP    bool         // of a resolver; otherwise TCP
+}
+
+// Options of Attach.
+type Options struct {
+	Cgroup string // folder of the cgroup, as CgroupRoot or MakeCgroup spells it
+	Plain  []Plain
+	// Connections is the most connections that may wait for a verdict at once;
+	// 0 means 65,536. Further ones stay shut without a record.
+	Connections int
+
+	ringOut, ringIn int  // for tests
+	noNetNSCookie   bool // for tests: as on Linux 6.1
+}
+
+// Hold is the adapter. It implements hold.Hold.
+type Hold struct {
+	objs    *objects
+	pins    *pins
+	links   []link.Link
+	plain   map[dstKey]bool
+	out, in *ring
+	wait    *waiter
+	ns      *namespaces
+	peers   map[hold.ID]*peer
+	max     int
+	again   bool      // a record was still being written: look again soon
+	pushes  []hold.ID // kicks that Drain sends
+	kicks   []hold.ID // memory of Release
+}
+
+var _ hold.Hold = (*Hold)(nil)
+
+// Attach gates the cgroup. When a gate died there, its hold is taken over
+// without a moment in between: connections that it had released go on, those
+// that it held stay shut. The caller needs CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW
+// and CAP_SYS_ADMIN (for bpffs and for network namespaces).
+func Attach(o Options) (_ *Hold, err error) {
+	if o.Connections <= 0 {
+		o.Connections = 1 << 16
+	}
+	if o.ringOut == 0 {
+		o.ringOut, o.ringIn = ringOutSize, ringInSize
+	}
+	if err := checkCgroup(o.Cgroup); err != nil {
+		return nil, err
+	}
+	if err := rlimit(); err != nil {
+		return nil, err
+	}
+	h := &Hold{plain: map[dstKey]bool{}, peers: map[hold.ID]*peer{}, max: o.Connections}
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	if h.pins, err = openPins(o.Cgroup); err != nil {
+		return nil, err
+	}
+	keep, err := ebpf.LoadPinnedMap(h.pins.path("conns"), nil)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		keep = nil
+	case err != nil:
+		return nil, fmt.Errorf("map of connections that an earlier gate left: %w", err)
+	default:
+		defer keep.Close()
+	}
+	h.objs, err = load(keep, o.ringOut, o.ringIn, o.noNetNSCookie)
+	if errors.Is(err, ebpf.ErrMapIncompatible) { // of another version: its released connections are lost
+		h.objs, err = load(nil, o.ringOut, o.ringIn, o.noNetNSCookie)
+		if err == nil {
+			err = os.Remove(h.pins.path("conns"))
+		}
+		keep = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := h.SetPlain(o.Plain); err != nil {
+		return nil, err
+	}
+	if h.out, err = openRing(h.objs.coll.Maps["ring_out"].FD(), o.ringOut); err != nil {
+		return nil, err
+	}
+	if h.in, err = openRing(h.objs.coll.Maps["ring_in"].FD(), o.ringIn); err != nil {
+		return nil, err
+	}
+	if h.wait, err = newWaiter(h.objs.coll.Maps["ring_out"].FD(), h.objs.coll.Maps["ring_in"].FD()); err != nil {
+		return nil, err
+	}
+	h.ns = &namespaces{cgroup: o.Cgroup, mark: h.objs.mark, known: map[uint64]*namespace{}}
+	if err := h.ns.scan(); err != nil {
+		return nil, err
+	}
+	if keep == nil {
+		if err := h.objs.coll.Maps["conns"].Pin(h.pins.path("conns")); err != nil {
+			return nil, fmt.Errorf("pin the map of connections: %w", err)
+		}
+	}
+	// Ingress first: from the first copied ClientHello on, every answer is counted.
+	for _, a := range []struct {
+		name string
+		at   ebpf.AttachType
+	}{{"ingress", ebpf.AttachCGroupInetIngress}, {"egress", ebpf.AttachCGroupInetEgress}} {
+		l, err := attachPinned(o.Cgroup, h.pins.path(a.name), h.objs.coll.Programs["hold_"+a.name], a.at)
+		if err != nil {
+			return nil, err
+		}
+		h.links = append(h.links, l)
+	}
+	return h, nil
+}
+
+// attachPinned puts the program into the pinned link, or makes and pins one.
+func attachPinned(cgroup, pin string, p *ebpf.Program, at ebpf.AttachType) (link.Link, error) {
+	l, err := link.LoadPinnedLink(pin, nil)
+	switch {
+	case err == nil:
+		if err := l.Update(p); err == nil {
+			return l, nil
+		}
+		l.Close() // its cgroup is gone: begin anew
+		if err := os.Remove(pin); err != nil {
+			return nil, err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("link that an earlier gate left: %w", err)
+	}
+	l, err = link.AttachCgroup(link.CgroupOptions{Path: cgroup, Attach: at, Program: p})
+	if err != nil {
+		if errors.Is(err, unix.EPERM) {
+			err = fmt.Errorf("%w; CAP_NET_ADMIN is needed, and no cgroup above may have a program that allows no other", err)
+		}
+		return nil, fmt.Errorf("attach to cgroup %s: %w", cgroup, err)
+	}
+	if err := l.Pin(pin); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("pin the link, so that the door stays shut when the gate dies: %w", err)
+	}
+	return l, nil
+}
+
+// rlimit raises the limit of locked memory, which kernels before 5.11 count
+// eBPF maps against.
+func rlimit() error {
+	inf := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &inf); err != nil && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("raise the limit of locked memory: %w", err)
+	}
+	return nil
+}
+
+// dstKey is struct dst of bpf/hold.bpf.c.
+type dstKey [24]byte
+
+func (p Plain) key() (k dstKey, err error) {
+	if !p.Prefix.IsValid() {
+		return k, fmt.Errorf("plain destination: prefix %v is not valid", p.Prefix)
+	}
+	bits := p.Prefix.Bits()
+	a := p.Prefix.Masked().Addr()
+	if a.Is4() {
+		bits += 96
+	}
+	proto := uint16(unix.IPPROTO_TCP)
+	if p.UDP {
+		proto = unix.IPPROTO_UDP
+	}
+	nativeEndian.PutUint32(k[:], uint32(32+bits))
+	nativeEndian.PutUint16(k[4:], proto)
+	k[6], k[7] = byte(p.Port>>8), byte(p.Port)
+	a16 := a.As16()
+	copy(k[8:], a16[:])
+	return k, nil
+}
+
+// SetPlain replaces the list of destinations that are not gated. A connection
+// to a destination that leaves the list is held from its next packet on.
+func (h *Hold) SetPlain(list []Plain) error {
+	want := map[dstKey]bool{}
+	for _, p := range list {
+		k, err := p.key()
+		if err != nil {
+			return err
+		}
+		want[k] = true
+	}
+	m := h.objs.coll.Maps["plain"]
+	for k := range h.plain {
+		if !want[k] {
+			if err := m.Delete(k); err != nil {
+				return fmt.Errorf("plain list: %w", err)
+			}
+			delete(h.plain, k)
+		}
+	}
+	for k := range want {
+		if !h.plain[k] {
+			if err := m.Put(k, uint8(1)); err != nil {
+				return fmt.Errorf("plain list (at most %d entries): %w", m.MaxEntries(), err)
+			}
+			h.plain[k] = true
+		}
+	}
+	return nil
+}
+
+// counterNames are the counters of the programs after the reasons.
+var counterNames = map[uint32]string{15: "held", 16: "released", 17: "hello", 18: "inbound", 19: "second-hello", 20: "held-fin"}
+
+// Counters returns the programs' counters: packets kept in by reason, and
+// hellos, inbound copies and releases.
+func (h *Hold) Counters() (map[string]uint64, error) {
+	m := h.objs.coll.Maps["counters"]
+	out := map[string]uint64{}
+	for i := uint32(1); i < m.MaxEntries(); i++ {
+		var per []uint64
+		if err := m.Lookup(i, &per); err != nil {
+			return nil, fmt.Errorf("counters: %w", err)
+		}
+		name := counterNames[i]
+		if name == "" {
+			name = hold.Reason(i).Code()
+		}
+		for _, v := range per {
+			out[name] += v
+		}
+	}
+	return out, nil
+}
+
+// Close stops reading and leaves the links pinned: what is held stays held,
+// what is released goes on.
+func (h *Hold) Close() error {
+	h.close()
+	return nil
+}
+
+// Detach ends the hold: traffic of processes that are still in the cgroup
+// passes without a gate. Call it when the cgroup is empty.
+func (h *Hold) Detach() error {
+	var err error
+	for _, l := range h.links {
+		err = errors.Join(err, l.Unpin())
+	}
+	err = errors.Join(err, h.pins.remove())
+	h.pins = nil
+	h.close()
+	return err
+}
+
+func (h *Hold) close() {
+	if h.wait != nil {
+		h.wait.close()
+	}
+	for _, l := range h.links {
+		l.Close()
+	}
+	h.links = nil
+	for _, r := range []*ring{h.out, h.in} {
+		if r != nil {
+			r.close()
+		}
+	}
+	h.out, h.in = nil, nil
+	if h.ns != nil {
+		h.ns.close()
+	}
+	if h.objs != nil {
+		h.objs.coll.Close()
+		h.objs = nil
+	}
+	if h.pins != nil {
+		h.pins.lock.Close()
+		h.pins = nil
+	}
+}
