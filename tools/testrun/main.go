@@ -7,7 +7,8 @@
 //
 // A skip must have the form SKIP[feature]: fact. It counts as a failure if it
 // has not, or if `holdfast doctor` says that this host has the feature: then
-// the test should have run. SKIP[full] is for what only `make test-full` runs.
+// the test should have run. SKIP[full] is for what only `make test-full` runs,
+// SKIP[flag] for what only its own flag starts (a recorder of test data).
 //
 // Flags: -full also runs the long tests (HOLDFAST_TEST_FULL=1 in their
 // environment) and all under the race detector; -check runs only what needs
@@ -61,7 +62,7 @@ var otherSystems = []struct{ os, arch, packages string }{
 func (r *run) checks() {
 	r.step("vet", nil, "go", "vet", "./...")
 	for _, s := range otherSystems {
-		r.step("vet "+s.os+"/"+s.arch, []string{"GOOS=" + s.os, "GOARCH=" + s.arch}, append([]string{"go", "vet"}, r.existing(strings.Fields(s.packages))...)...)
+		r.step("build "+s.os+"/"+s.arch, []string{"GOOS=" + s.os, "GOARCH=" + s.arch}, append([]string{"go", "build"}, r.existing(strings.Fields(s.packages))...)...)
 	}
 	r.goTest("hygiene", nil, ".", "./tools/...")
 	r.generated()
