@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"holdfast/test/netns"
+)
+
+// requests is how many requests the genuine acts make; times are medians.
+const requests = 7
+
+// genuinePlain: curl, an honest router, nginx.
+func (s *stage) genuinePlain() (Genuine, error) {
+	r, err := s.curl(requests)
+	if err != nil {
+		return Genuine{}, err
+	}
+	g := Genuine{Answered: r.answered, Released: r.answered, Requests: len(r.times), TotalMS: median(r.times), Group: s.lastGroup()}
+	if len(r.times) > 0 {
+		g.FirstMS = r.times[0]
+	}
+	if !r.answered {
+		g.Transcript = r.output
+	}
+	return g, nil
+}
+
+// underRelay runs one request while the adversary owns the router and the
+// key. Flags choose a variant of the adversary; before is the gate, or nothing.
+func (s *stage) underRelay(flags []string, before ...string) (Relayed, error) {
+	args := append([]string{s.bin, "esr", "--capture", netns.ServerV4, "--device", "eth0", "--cert", s.path(certFile), "--key", s.path(keyFile)}, flags...)
+	relay, err := s.router.Start(netns.Command{Args: args, Time: 2 * time.Minute})
+	if err != nil {
+		return Relayed{}, err
+	}
+	defer relay.Kill()
+	if err := waitOutput(relay, "READY", 10*time.Second); err != nil {
+		return Relayed{}, fmt.Errorf("the adversary: %w", err)
+	}
+	r, err := s.curl(1, before...)
+	if err != nil {
+		return Relayed{}, err
+	}
+	// Whatever the client's machine would still send must have had its time.
+	time.Sleep(300 * time.Millisecond)
+	seen, err := stopRelay(relay)
+	if err != nil {
+		return Relayed{}, err
+	}
+	out := Relayed{
+		AdversaryReadRequest: strings.Contains(seen.Request, secret), RequestBytesLeaked: seen.RequestBytes, Handshakes: seen.Handshakes,
+		ClientHellos: seen.ClientHellos, Request: seen.Request, CurlExit: r.exit, Answered: r.answered, TotalMS: median(r.times), Transcript: r.output,
+	}
+	return out, nil
+}
+
+// relaySeen is what `holdfast esr` prints at its end.
+type relaySeen struct {
+	Connections  int    `json:"connections"`
+	ClientHellos int    `json:"client_hellos"`
+	Handshakes   int    `json:"handshakes"`
+	RequestBytes int    `json:"request_bytes"`
+	Request      string `json:"request"`
+}
+
+func stopRelay(p *netns.Process) (relaySeen, error) {
+	var seen relaySeen
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return seen, err
+	}
+	select {
+	case <-p.Done():
+	case <-time.After(10 * time.Second):
+		return seen, fmt.Errorf("the adversary does not end:\n%s", p.Output())
+	}
+	if err := p.Wait(); err != nil {
+		return seen, fmt.Errorf("the adversary: %w", err)
+	}
+	text := p.Output()
+	i := strings.Index(text, "{")
+	if i < 0 {
+		return seen, fmt.Errorf("the adversary reported nothing:\n%s", text)
+	}
+	if err := json.Unmarshal([]byte(text[i:]), &seen); err != nil {
+		return seen, fmt.Errorf("the adversary's report: %w\n%s", err, text)
+	}
+	return seen, nil
+}
