@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -49,6 +50,8 @@ type file struct {
 	Grades       []string `yaml:"grades"`     // default hello
 	Resumption   string   `yaml:"resumption"` // refuse (default) or dhe
 	Claims       *claims  `yaml:"claims"`     // must name executables or units
+
+	hasRules bool // something besides a version
 }
 
 // pcrRule is one line of the pcrs rule.
@@ -115,6 +118,7 @@ func Parse(b []byte) (*Policy, error) {
 			return nil, errors.New("policy: expected one YAML document")
 		}
 	}
+	p.f.hasRules = !reflect.DeepEqual(p.f, file{Version: p.f.Version})
 	if err := p.f.check(); err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}

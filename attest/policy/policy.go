@@ -120,3 +120,6 @@ func (c *check) fail(rule, expected, got string) {
 func (c *check) missing(rule string) {
 	c.fail(rule, "a rule that says what is accepted", "a policy without this rule, which accepts nothing")
 }
+
+// Empty reports whether p has no rule at all; such a policy refuses everything.
+func (p *Policy) Empty() bool { return !p.f.hasRules }

@@ -178,6 +178,9 @@ func TestDeniesByDefault(t *testing.T) {
 			t.Errorf("empty policy: expected %q, got %q", want, got)
 		}
 	}
+	if !parse(t, "version: 1").Empty() || parse(t, full).Empty() {
+		t.Error("Empty does not tell an empty policy")
+	}
 	if f := (parse(t, full)).Evaluate(nil, s, now); len(f) != 1 || f[0].Rule != "evidence" {
 		t.Errorf("no result: got %v", f)
 	}

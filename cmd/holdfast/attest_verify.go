@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/attest/evidence"
+	"holdfast/attest/policy"
+	"holdfast/attest/trust"
+	"holdfast/attest/verify"
+)
+
+func init() { attestVerbs = append(attestVerbs, newAttestVerify) }
+
+// appraisal is the output of `attest verify`.
+type appraisal struct {
+	Genuine     bool             `json:"genuine"`
+	Fault       string           `json:"fault,omitempty"`
+	Reason      string           `json:"reason,omitempty"`
+	Simulated   bool             `json:"simulated"`
+	Environment string           `json:"environment,omitempty"`
+	Signature   string           `json:"signature,omitempty"`
+	PQ          bool             `json:"pq"`
+	ResetCount  uint32           `json:"reset_count"`
+	Restart     uint32           `json:"restart_count"`
+	Clock       uint64           `json:"clock_ms"`
+	Safe        bool             `json:"clock_safe"`
+	Firmware    string           `json:"firmware,omitempty"`
+	PCRs        []appraisedPCR   `json:"pcrs,omitempty"`
+	Events      []appraisedEvent `json:"measured,omitempty"`
+	Acceptable  bool             `json:"acceptable"`
+	Failures    []policy.Failure `json:"failures,omitempty"`
+	Skipped     []string         `json:"session_rules_not_checked,omitempty"`
+}
+
+type appraisedPCR struct {
+	Bank   string `json:"bank"`
+	Index  uint8  `json:"index"`
+	Value  string `json:"value"`
+	Logged bool   `json:"explained_by_log"`
+}
+
+type appraisedEvent struct {
+	PCR    uint32 `json:"pcr"`
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+}
+
+func newAttestVerify(g *globals) *cobra.Command {
+	var policyFile, trustFile, data string
+	c := &cobra.Command{
+		Use:   "verify FILE --policy FILE --trust FILE [--report-data HEX]",
+		Short: "Say whether evidence is genuine and whether a policy accepts it",
+		Long: `Say whether evidence is genuine and whether a policy accepts it.
+
+A file holds no TLS session, so the rules about one (server-names, groups,
+cipher-suites, grades, resumption, claims and the claimed class) are not
+checked here and are listed as such; the latch checks them. Exit status 0
+means: genuine, and every other rule accepts.
+
+Without --report-data the evidence is checked against 64 zero bytes, which is
+what 'attest quote' signs when it is told nothing.`,
+		Args: exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if policyFile == "" || trustFile == "" {
+				return usageError(errors.New("attest verify: --policy and --trust are needed: nothing is accepted without them"))
+			}
+			d, err := parseReportData(data)
+			if err != nil {
+				return err
+			}
+			a, err := appraise(args[0], policyFile, trustFile, d)
+			if err != nil {
+				return err
+			}
+			if g.json {
+				if err := printJSON(a); err != nil {
+					return err
+				}
+			} else {
+				a.print(cmd.OutOrStdout())
+			}
+			switch {
+			case !a.Genuine:
+				return refusedError(fmt.Errorf("not genuine (%s): %s", a.Fault, a.Reason))
+			case !a.Acceptable:
+				return refusedError(fmt.Errorf("genuine, but refused by %d rule(s) of %s", len(a.Failures), policyFile))
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&policyFile, "policy", "", "policy file (YAML); an empty one refuses everything")
+	c.Flags().StringVar(&trustFile, "trust", "", "trust file with the pinned attestation keys")
+	c.Flags().StringVar(&data, "report-data", "", "the 64 bytes that the evidence must be made for, in hexadecimal; fewer are filled with zeros")
+	return c
+}
+
+// parseReportData reads up to 64 bytes of hexadecimal, filled with zeros.
+func parseReportData(s string) (d evidence.ReportData, err error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) > len(d) {
+		return d, usageError(fmt.Errorf("--report-data: expected up to %d bytes in hexadecimal, got %q", len(d), s))
+	}
+	copy(d[:], b)
+	return d, nil
+}
+
+// sessionRules are prefixes of rules that need a TLS session.
+var sessionRules = []string{"server-names", "groups", "cipher-suites", "grades", "resumption", "claims", "class"}
+
+func appraise(file, policyFile, trustFile string, data evidence.ReportData) (*appraisal, error) {
+	b, err := readBundle(file)
+	if err != nil {
+		return nil, err
+	}
+	rawPolicy, err := readLimited(policyFile, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.Parse(rawPolicy)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("%s: %w", policyFile, err))
+	}
+	roots, err := trust.Load(trustFile)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	if err := verify.CheckRoots(roots); err != nil {
+		return nil, usageError(fmt.Errorf("%s: %w", trustFile, err))
+	}
+	a := &appraisal{}
+	now := time.Now()
+	r, err := verify.New(roots).Verify(b.Report, b.Endorsement, data, now)
+	if err != nil {
+		var e *verify.Error
+		if !errors.As(err, &e) {
+			return nil, err
+		}
+		a.Fault, a.Reason = string(e.Fault), e.Err.Error()
+		return a, nil
+	}
+	a.fill(r)
+	skipped := map[string]bool{}
+failures:
+	for _, f := range p.Evaluate(r, policy.Session{}, now) {
+		for _, s := range sessionRules {
+			if rule, _, _ := strings.Cut(f.Rule, "."); rule == s {
+				if !skipped[f.Rule] {
+					a.Skipped = append(a.Skipped, f.Rule)
+				}
+				skipped[f.Rule] = true
+				continue failures
+			}
+		}
+		// The session's half of the profile; the evidence's half stays.
+		if f.Rule == "profile" && r.PQ {
+			a.Skipped = append(a.Skipped, f.Rule)
+			continue
+		}
+		a.Failures = append(a.Failures, f)
+	}
+	a.Acceptable = len(a.Failures) == 0 && !p.Empty()
+	if p.Empty() {
+		a.Failures = append(a.Failures, policy.Failure{Rule: "policy", Expected: "rules", Got: "an empty policy, which accepts nothing"})
+	}
+	return a, nil
+}
+
+func (a *appraisal) fill(r *verify.Result) {
+	a.Genuine, a.Simulated, a.Environment, a.Signature, a.PQ = true, r.Simulated, r.Environment, r.Signature, r.PQ
+	if r.Simulated {
+		return
+	}
+	a.ResetCount, a.Restart, a.Clock, a.Safe, a.Firmware = r.ResetCount, r.RestartCount, r.Clock, r.Safe, fmt.Sprintf("%#x", r.Firmware)
+	for _, p := range r.PCRs {
+		a.PCRs = append(a.PCRs, appraisedPCR{p.Hash.String(), p.Index, hex.EncodeToString(p.Value), p.Logged})
+	}
+	for _, e := range r.Events {
+		if m := e.Measured; m != nil {
+			a.Events = append(a.Events, appraisedEvent{e.PCR, m.Kind, m.Name, hex.EncodeToString(m.SHA256[:])})
+		}
+	}
+}
+
+func (a *appraisal) print(w io.Writer) {
+	if !a.Genuine {
+		fmt.Fprintf(w, "NOT GENUINE (%s)\n", a.Fault)
+		return
+	}
+	mark := ""
+	if a.Simulated {
+		mark = " - " + evidence.SimulatedMark + ": nothing in it comes from hardware"
+	}
+	fmt.Fprintf(w, "genuine: %s, signed with %s%s\n", a.Environment, a.Signature, mark)
+	if !a.Simulated {
+		fmt.Fprintf(w, "  resetCount %d, restartCount %d, clock %d ms (safe: %t), firmware %s\n", a.ResetCount, a.Restart, a.Clock, a.Safe, a.Firmware)
+	}
+	for _, p := range a.PCRs {
+		note := ""
+		if p.Logged {
+			note = "  explained by the event log"
+		}
+		fmt.Fprintf(w, "  PCR %s %2d  %s%s\n", p.Bank, p.Index, p.Value, note)
+	}
+	for _, e := range a.Events {
+		fmt.Fprintf(w, "  measured in PCR %d: %s %q sha256:%s\n", e.PCR, e.Kind, e.Name, e.SHA256)
+	}
+	if a.Acceptable {
+		fmt.Fprintln(w, "acceptable: every rule about evidence accepts")
+	} else {
+		fmt.Fprintln(w, "REFUSED by the policy:")
+		for _, f := range a.Failures {
+			fmt.Fprintf(w, "  %v\n", f)
+		}
+	}
+	if len(a.Skipped) > 0 {
+		fmt.Fprintf(w, "not checked, since a file has no TLS session: %s\n", strings.Join(a.Skipped, ", "))
+	}
+}
