@@ -40,7 +40,7 @@ func (s *stage) underRelay(flags []string, before ...string) (Relayed, error) {
 		return Relayed{}, err
 	}
 	defer relay.Kill()
-	if err := waitOutput(relay, "READY", 10*time.Second); err != nil {
+	if err := relay.WaitOutput("READY", 10*time.Second); err != nil {
 		return Relayed{}, fmt.Errorf("the adversary: %w", err)
 	}
 	r, err := s.curl(1, before...)

@@ -137,23 +137,6 @@ func (s *stage) startNginx(groups string) error {
 // stageTime bounds the programs that run through the whole demo.
 const stageTime = 5 * time.Minute
 
-// waitOutput waits until a program has printed want.
-func waitOutput(p *netns.Process, want string, limit time.Duration) error {
-	deadline := time.After(limit)
-	for {
-		if strings.Contains(p.Output(), want) {
-			return nil
-		}
-		select {
-		case <-p.Done():
-			return fmt.Errorf("ended before it was ready: %w", p.Wait())
-		case <-deadline:
-			return fmt.Errorf("not ready after %v; it printed:\n%s", limit, p.Output())
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 // lastGroup is the key exchange of the last session that nginx logged.
 func (s *stage) lastGroup() string {
 	b, err := os.ReadFile(s.path("access.log"))

@@ -168,6 +168,25 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 // Output returns what the program has printed up to now.
 func (p *Process) Output() string { return p.output.String() }
 
+// WaitOutput waits until the program has printed want; it is an error if it
+// ends before that or does not within the limit.
+func (p *Process) WaitOutput(want string, limit time.Duration) error {
+	deadline := time.After(limit)
+	for !strings.Contains(p.Output(), want) {
+		select {
+		case <-p.done:
+			if strings.Contains(p.Output(), want) {
+				return nil
+			}
+			return fmt.Errorf("%s ended before it printed %q (%v):\n%s", p.cmd.Path, want, p.err, p.Output())
+		case <-deadline:
+			return fmt.Errorf("%s did not print %q within %v; it printed:\n%s", p.cmd.Path, want, limit, p.Output())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
 // ExitCode is the exit status of a program that has ended, -1 if a signal ended it.
 func (p *Process) ExitCode() int {
 	<-p.done
