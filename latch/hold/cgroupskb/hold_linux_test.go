@@ -198,8 +198,10 @@ func TestNeverReleased(t *testing.T) {
 // change_cipher_spec in a segment of its own, OpenSSL in the same one).
 func TestRetry(t *testing.T) {
 	for name, start := range map[string]func(l *lab) *exec.Cmd{
-		"go":      func(l *lab) *exec.Cmd { return l.helper("get", "https://"+server4+"/", "p256first") },
-		"openssl": func(l *lab) *exec.Cmd { return l.command("curl", "-sSk", "--curves", "P-256:P-384", "https://"+server4+"/") },
+		"go": func(l *lab) *exec.Cmd { return l.helper("get", "https://"+server4+"/", "p256first") },
+		"openssl": func(l *lab) *exec.Cmd {
+			return l.command("curl", "-sSk", "--curves", "P-256:P-384", "https://"+server4+"/")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Release only when a second hello was seen and the server's real answer to it.
