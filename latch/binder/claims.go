@@ -3,8 +3,10 @@
 package binder
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -25,9 +27,9 @@ type Claims struct {
 	Service      string // 1: name of the service in the agent's configuration
 	Listener     string // 2: protocol and address, such as "tcp 192.0.2.1:443"
 	NetNS        string // 3: network namespace of the listener, such as "net:[4026531840]"
-	Executable   []byte // 4: SHA-256 of the executable file, 32 bytes, or empty when unknown
+	Executable   string // 4: SHA-256 of the executable file in lower-case hexadecimal, or empty when unknown
 	Unit         string // 5: systemd unit or cgroup path, or empty
-	Config       []byte // 6: SHA-256 of the service's configuration files, 32 bytes, or empty
+	Config       string // 6: SHA-256 of the service's configuration files in lower-case hexadecimal, or empty
 	AgentVersion string // 7
 	Class        string // 8: Machine or Enclave
 }
@@ -38,6 +40,15 @@ const MaxText = 1024
 // MaxClaims is an upper bound of the encoded size in bytes.
 const MaxClaims = 1 + 8*(1+3) + 6*MaxText + 2*32
 
+// Encode returns the canonical encoding of c.
+func (c *Claims) Encode() ([]byte, error) {
+	b, err := c.Append(nil)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
 // Append appends the canonical encoding of c to dst.
 func (c *Claims) Append(dst []byte) ([]byte, error) {
 	if err := c.check(); err != nil {
@@ -47,9 +58,9 @@ func (c *Claims) Append(dst []byte) ([]byte, error) {
 	dst = text(dst, 1, c.Service)
 	dst = text(dst, 2, c.Listener)
 	dst = text(dst, 3, c.NetNS)
-	dst = append(head(append(dst, 4), 0x40, len(c.Executable)), c.Executable...)
+	dst = digest(dst, 4, c.Executable)
 	dst = text(dst, 5, c.Unit)
-	dst = append(head(append(dst, 6), 0x40, len(c.Config)), c.Config...)
+	dst = digest(dst, 6, c.Config)
 	dst = text(dst, 7, c.AgentVersion)
 	return text(dst, 8, c.Class), nil
 }
@@ -66,9 +77,9 @@ func (c *Claims) check() error {
 	if c.Class != Machine && c.Class != Enclave {
 		return fmt.Errorf("binder: claims: class %q, want %q or %q", c.Class, Machine, Enclave)
 	}
-	for _, d := range [...][]byte{c.Executable, c.Config} {
-		if len(d) != 0 && len(d) != 32 {
-			return fmt.Errorf("binder: claims: digest of %d bytes, want 32 or none", len(d))
+	for _, d := range [...]string{c.Executable, c.Config} {
+		if len(d) != 0 && len(d) != 64 || strings.Trim(d, "0123456789abcdef") != "" {
+			return fmt.Errorf("binder: claims: digest %q, want 64 lower-case hexadecimal digits or none", d)
 		}
 	}
 	return nil
@@ -104,6 +115,13 @@ func text(dst []byte, key byte, s string) []byte {
 	return append(head(append(dst, key), 0x60, len(s)), s...)
 }
 
+// digest appends a byte string; d was checked.
+func digest(dst []byte, key byte, d string) []byte {
+	dst = head(append(dst, key), 0x40, len(d)/2)
+	dst, _ = hex.AppendDecode(dst, []byte(d))
+	return dst
+}
+
 // ParseClaims reads the canonical encoding and no other: encoding the result
 // again gives b.
 func ParseClaims(b []byte) (*Claims, error) {
@@ -113,7 +131,7 @@ func ParseClaims(b []byte) (*Claims, error) {
 	}
 	c := &Claims{
 		Service: string(d.entry(1, 0x60)), Listener: string(d.entry(2, 0x60)), NetNS: string(d.entry(3, 0x60)),
-		Executable: d.entry(4, 0x40), Unit: string(d.entry(5, 0x60)), Config: d.entry(6, 0x40),
+		Executable: hex.EncodeToString(d.entry(4, 0x40)), Unit: string(d.entry(5, 0x60)), Config: hex.EncodeToString(d.entry(6, 0x40)),
 		AgentVersion: string(d.entry(7, 0x60)), Class: string(d.entry(8, 0x60)),
 	}
 	if d.bad || len(d.b) != 0 {
@@ -141,7 +159,7 @@ func (d *decoder) byte() byte {
 }
 
 // entry reads one key and its string of the given major type, in shortest
-// form, into new memory; nil when it is empty.
+// form.
 func (d *decoder) entry(key, major byte) []byte {
 	if d.byte() != key {
 		d.bad = true
@@ -165,7 +183,7 @@ func (d *decoder) entry(key, major byte) []byte {
 		d.bad = true
 		return nil
 	}
-	v := append([]byte(nil), d.b[:n]...)
+	v := d.b[:n]
 	d.b = d.b[n:]
 	return v
 }

@@ -16,7 +16,7 @@ func TestClaimsVectors(t *testing.T) {
 	for i, v := range load(t).Claims {
 		c := Claims{Service: v.Service, Listener: v.Listener, NetNS: v.NetNS, Unit: v.Unit, AgentVersion: v.AgentVersion, Class: v.Class}
 		if v.Executable != "" {
-			c.Executable, c.Config = unhex(t, v.Executable), unhex(t, v.Config)
+			c.Executable, c.Config = v.Executable, v.Config
 		}
 		b, err := c.Append(nil)
 		if err != nil || !bytes.Equal(b, unhex(t, v.Encoding)) || sha256.Sum256(b) != hash(t, v.Digest) {
@@ -31,7 +31,7 @@ func TestClaimsVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bytesOf := func(b []byte) []byte { return append([]byte{}, b...) }
+		bytesOf := func(s string) []byte { return append([]byte{}, unhex(t, s)...) }
 		other, err := mode.Marshal(map[int]any{1: c.Service, 2: c.Listener, 3: c.NetNS, 4: bytesOf(c.Executable),
 			5: c.Unit, 6: bytesOf(c.Config), 7: c.AgentVersion, 8: c.Class})
 		if err != nil || !bytes.Equal(other, b) {
@@ -41,7 +41,7 @@ func TestClaimsVectors(t *testing.T) {
 }
 
 func good() Claims {
-	return Claims{Service: "s", Listener: "tcp 192.0.2.1:443", NetNS: "net:[1]", Executable: make([]byte, 32), AgentVersion: "1", Class: Machine}
+	return Claims{Service: "s", Listener: "tcp 192.0.2.1:443", NetNS: "net:[1]", Executable: strings.Repeat("0a", 32), AgentVersion: "1", Class: Machine}
 }
 
 func TestClaimsRefused(t *testing.T) {
@@ -49,8 +49,10 @@ func TestClaimsRefused(t *testing.T) {
 		"no service":         func(c *Claims) { c.Service = "" },
 		"class":              func(c *Claims) { c.Class = "gateway" },
 		"empty class":        func(c *Claims) { c.Class = "" },
-		"digest of 31":       func(c *Claims) { c.Executable = make([]byte, 31) },
-		"config of 64":       func(c *Claims) { c.Config = make([]byte, 64) },
+		"digest of 31":       func(c *Claims) { c.Executable = strings.Repeat("0a", 31) },
+		"config of 64":       func(c *Claims) { c.Config = strings.Repeat("0a", 64) },
+		"capital digest":     func(c *Claims) { c.Config = strings.Repeat("0A", 32) },
+		"no hexadecimal":     func(c *Claims) { c.Config = strings.Repeat("0g", 32) },
 		"newline":            func(c *Claims) { c.Unit = "a\nb" },
 		"escape":             func(c *Claims) { c.Unit = "a\x1b[0m" },
 		"C1 control":         func(c *Claims) { c.Listener = "a\u0085" },
@@ -60,7 +62,7 @@ func TestClaimsRefused(t *testing.T) {
 	} {
 		c := good()
 		change(&c)
-		if b, err := c.Append(nil); err == nil || len(b) != 0 {
+		if b, err := c.Encode(); err == nil || b != nil {
 			t.Errorf("%s: accepted", what)
 		}
 	}

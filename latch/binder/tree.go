@@ -61,9 +61,22 @@ func (t *Tree) Size() int { return t.size }
 // Root returns the root. It panics on an empty tree.
 func (t *Tree) Root() [32]byte { return t.nodes[len(t.nodes)-1] }
 
-// Path appends to dst the inclusion path of leaf i: the siblings from the leaf
-// up (RFC 9162 section 2.1.3.1). It panics when i is no leaf.
-func (t *Tree) Path(dst [][32]byte, i int) [][32]byte {
+// NewTree is Build into a new tree. It panics when the number of leaves is not
+// 1 to MaxLeaves.
+func NewTree(leaves [][32]byte) *Tree {
+	t := new(Tree)
+	if err := t.Build(leaves); err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// Path returns the inclusion path of leaf i: the siblings from the leaf up
+// (RFC 9162 section 2.1.3.1). It panics when i is no leaf.
+func (t *Tree) Path(i int) [][32]byte { return t.AppendPath(nil, i) }
+
+// AppendPath is Path into dst.
+func (t *Tree) AppendPath(dst [][32]byte, i int) [][32]byte {
 	if i < 0 || i >= t.size {
 		panic("binder: path of a leaf that is not in the tree")
 	}

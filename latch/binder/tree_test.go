@@ -25,7 +25,7 @@ func TestTreeVectors(t *testing.T) {
 			t.Errorf("tree %d: root %x", i, tree.Root())
 		}
 		for j := range leaves {
-			path := tree.Path(nil, j)
+			path := tree.Path(j)
 			if len(path) != len(v.Paths[j]) {
 				t.Fatalf("tree %d: path %d has %d nodes, want %d", i, j, len(path), len(v.Paths[j]))
 			}
@@ -74,7 +74,7 @@ func TestTreeAgainstDefinition(t *testing.T) {
 			t.Fatalf("size %d: root differs from the definition", n)
 		}
 		for i := range leaves {
-			path := tree.Path(nil, i)
+			path := tree.Path(i)
 			if r, err := RootFromPath(leaves[i], uint64(i), uint64(n), path); err != nil || r != root {
 				t.Fatalf("leaf %d of %d: %v", i, n, err)
 			}
