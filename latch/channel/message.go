@@ -20,7 +20,7 @@ const (
 	MaxFrameFromAgent = 4 << 20
 	MaxBatch          = 512 // announcements in one Announce
 	MaxPath           = 40  // hashes of a path: a tree of 2^40 leaves
-	MaxClaims         = 4096
+	MaxClaims         = 8 << 10
 	MaxNeeds          = 32
 	MaxHave           = 512
 	MaxServices       = 256
