@@ -64,7 +64,10 @@ func Attach(o Options) (_ *Hold, err error) {
 		o.Connections = 1 << 16
 	}
 	if o.ringOut == 0 {
-		o.ringOut, o.ringIn = ringOutSize, ringInSize
+		o.ringOut = ringOutSize
+	}
+	if o.ringIn == 0 {
+		o.ringIn = ringInSize
 	}
 	if err := checkCgroup(o.Cgroup); err != nil {
 		return nil, err

@@ -147,7 +147,9 @@ func helper(verb string, args []string) error {
 		if err != nil {
 			return err
 		}
-		return unix.Sendto(fd, make([]byte, 20), 0, &unix.SockaddrInet4{Addr: [4]byte{10, 77, 0, 2}})
+		tcp := make([]byte, 20)
+		tcp[3], tcp[12], tcp[13] = 99, 5<<4, 16 // an ACK to port 99
+		return unix.Sendto(fd, tcp, 0, &unix.SockaddrInet4{Addr: [4]byte{10, 77, 0, 2}})
 	case "ping":
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)
 		if err != nil {
