@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/bench/stat"
+	"holdfast/bench/tpm"
+	"holdfast/test/host"
+)
+
+func init() {
+	benches = append(benches, func(g *globals) *cobra.Command {
+		var quick bool
+		var csvFile, only string
+		c := &cobra.Command{
+			Use: "tpm", Short: "Our TPM beside swtpm, command by command", Args: cobra.NoArgs,
+			Long: "Measure our TPM (holdfast tpm serve) and swtpm over the swtpm data protocol on unix sockets, in alternating\n" +
+				"blocks of calls; the post-quantum commands, which swtpm lacks, beside the bare primitive.",
+			RunE: func(cmd *cobra.Command, _ []string) error { return benchTPM(cmd, g, quick, csvFile, only) },
+		}
+		c.Flags().BoolVar(&quick, "quick", false, "a fifth of the calls")
+		c.Flags().StringVar(&csvFile, "csv", "", "append the rows to this CSV file")
+		c.Flags().StringVar(&only, "only", "", "only commands whose name holds this")
+		return c
+	})
+}
+
+func benchTPM(cmd *cobra.Command, g *globals, quick bool, csvFile, only string) error {
+	facts := stat.ThisHost(version)
+	log := func(format string, a ...any) {
+		if !g.json {
+			fmt.Fprintf(cmd.OutOrStdout(), format+"\n", a...)
+		}
+	}
+	rows, err := runBenchTPM(cmd.Context(), tpm.Options{Quick: quick, Log: log, Filter: func(n string) bool { return strings.Contains(n, only) }})
+	if err != nil {
+		return err
+	}
+	if csvFile != "" {
+		if err := tpmCSV(csvFile, facts, rows); err != nil {
+			return err
+		}
+	}
+	if g.json {
+		return printJSON(map[string]any{"host": facts, "transport": "swtpm data protocol, unix socket", "rows": rows})
+	}
+	return nil
+}
+
+// runBenchTPM starts both servers around the run.
+func runBenchTPM(ctx context.Context, o tpm.Options) (rows []tpm.Row, err error) {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	ours, err := tpm.StartOurs(ctx, self, mkdir(dir, "ours"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, ours.Close()) }()
+	o.Ours = ours
+	if host.Has("swtpm").Present {
+		peer, err := tpm.StartSwtpm(ctx, mkdir(dir, "swtpm"))
+		if err != nil {
+			return nil, err
+		}
+		defer peer.Close()
+		o.Swtpm = peer
+	}
+	return tpm.Run(ctx, o)
+}
+
+// mkdir makes a private folder in dir; if it cannot, its use will say why.
+func mkdir(dir, name string) string {
+	p := dir + "/" + name
+	_ = os.Mkdir(p, 0o700)
+	return p
+}
+
+func tpmCSV(path string, facts stat.Host, rows []tpm.Row) error {
+	header := append(append([]string{}, stat.HostColumns...), "command", "calls", "ours_p5_us", "ours_p50_us", "ours_p95_us", "peer", "peer_p5_us", "peer_p50_us", "peer_p95_us", "ours_over_peer")
+	var out [][]string
+	f := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+	for _, r := range rows {
+		out = append(out, append(facts.Fields(), r.Name, strconv.Itoa(r.Calls), f(r.Ours.P5), f(r.Ours.P50), f(r.Ours.P95), r.PeerIs, f(r.Peer.P5), f(r.Peer.P50), f(r.Peer.P95), strconv.FormatFloat(r.Ratio, 'f', 3, 64)))
+	}
+	return stat.Append(path, header, out)
+}
