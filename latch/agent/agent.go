@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"holdfast/latch/channel"
+	"holdfast/latch/flow"
+	"holdfast/latch/observe"
+)
+
+// Agent joins observations and announcements and has them attested in groups.
+// Everything below mu is shared with the goroutines of the gates' connections;
+// the rest belongs to the loop.
+type Agent struct {
+	o      Options
+	src    Source
+	server *channel.Server
+	claims *claimer
+	rep    *reporter
+
+	mu     sync.Mutex
+	asleep bool // the loop waits for a ServerHello: what makes a session ready must wake it
+	match  matcher
+	ready  []*session // matched, not yet in a group
+	stats  Stats
+
+	events   []observe.Event
+	group    []*session // in the report that is being made
+	answers  answers
+	lastTick time.Time
+	last     time.Time // start of the latest report
+	loaded   bool      // sessions were waiting when it ended
+	identify bool      // a ready session waits for its listener's identity
+}
+
+// New makes an agent that observes through src.
+func New(src Source, o Options) (*Agent, error) {
+	o.defaults()
+	if len(o.Services) == 0 || o.Open == nil {
+		return nil, errors.New("agent: no services, or no security processor")
+	}
+	a := &Agent{o: o, src: src}
+	a.claims = newClaimer(&a.o)
+	a.match.init(&a.o)
+	a.stats.Refused = map[string]uint64{}
+	seen := map[string]bool{}
+	co := o.Channel
+	co.Software = "holdfast " + o.Version
+	co.Services = nil
+	for _, s := range o.Services {
+		if !seen[s.Name] {
+			seen[s.Name] = true
+			co.Services = append(co.Services, s.Name)
+		}
+	}
+	var err error
+	if a.server, err = channel.NewServer(handler{a}, co); err != nil {
+		return nil, err
+	}
+	a.rep = newReporter(a.o.Open, a.o.Timeout, a.server, src.Wake)
+	return a, nil
+}
+
+// Serve answers gates on l until Run ends.
+func (a *Agent) Serve(l net.Listener) error {
+	if err := a.server.Serve(l); !errors.Is(err, channel.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Run is the loop; it ends when ctx does and closes the connections of gates
+// and the security processor. The source stays open.
+func (a *Agent) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, a.src.Wake)
+	defer stop()
+	defer a.rep.close()
+	defer a.server.Close()
+	if err := a.rep.open(ctx); err != nil {
+		return fmt.Errorf("agent: security processor: %w", err)
+	}
+	for ctx.Err() == nil {
+		if err := a.src.Wait(a.until(time.Now()), !a.rep.busy()); err != nil {
+			return fmt.Errorf("agent: observer: %w", err)
+		}
+		a.turn(time.Now())
+	}
+	return nil
+}
+
+// until is when the loop must turn even if nothing happens.
+func (a *Agent) until(now time.Time) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asleep = !a.rep.busy()
+	if a.asleep && len(a.ready) > 0 && !a.identify {
+		return a.next(now) // the gap
+	}
+	if a.match.empty() && len(a.ready) == 0 {
+		return time.Time{}
+	}
+	return now.Add(tick)
+}
+
+// tick is how exactly waiting ends.
+const tick = 100 * time.Millisecond
+
+// next is when the next report may start.
+func (a *Agent) next(now time.Time) time.Time {
+	if a.o.Gap < 0 || !a.loaded {
+		return now
+	}
+	return a.last.Add(a.o.Gap)
+}
+
+// turn does all there is to do at this moment.
+func (a *Agent) turn(now time.Time) {
+	a.events = a.src.Poll(a.events[:0], now)
+	a.mu.Lock()
+	a.asleep = false
+	a.stats.Wakes++
+	for i := range a.events {
+		a.observed(&a.events[i], now)
+	}
+	if now.Sub(a.lastTick) >= tick {
+		a.lastTick = now
+		a.match.expire(now, &a.answers)
+	}
+	r := a.rep.result()
+	if r != nil {
+		a.finish(r, now)
+	}
+	if !a.rep.busy() && len(a.ready) > 0 && !now.Before(a.next(now)) {
+		a.start(now)
+	}
+	a.count()
+	a.mu.Unlock()
+	a.answers.send()
+}
+
+// observed takes one event.
+func (a *Agent) observed(e *observe.Event, now time.Time) {
+	if e.Kind == observe.Closed {
+		a.match.closed(e.Cookie)
+		return
+	}
+	if s := a.match.observed(e, now); s != nil {
+		a.settle(s, &a.answers)
+	}
+}
+
+// settle refuses a matched session that the observer refused, and makes the
+// others ready.
+func (a *Agent) settle(s *session, out *answers) {
+	switch {
+	case s.event.Refusal != "":
+		text := s.event.Refusal.Text()
+		if s.event.Detail != "" {
+			text += ": " + s.event.Detail
+		}
+		a.match.done(s)
+		out.refuse(s, s.event.Refusal, text)
+	case len(a.ready) >= a.o.MaxParked:
+		a.match.done(s)
+		out.refuse(s, flow.Busy, flow.Busy.Text())
+	default:
+		a.ready = append(a.ready, s)
+		a.identify = false
+	}
+}
+
+func (a *Agent) refuse(s *session, code flow.Reason, text string) {
+	a.match.done(s)
+	a.answers.refuse(s, code, text)
+}
+
+// handler is what the channel calls; Agent's own methods stay its own.
+type handler struct{ a *Agent }
+
+func (h handler) Announced(c *channel.Conn, batch []channel.Announcement) {
+	a := h.a
+	now := time.Now()
+	var out answers
+	a.mu.Lock()
+	before := len(a.ready)
+	for i := range batch {
+		if s := a.match.announced(c, &batch[i], now, &out); s != nil {
+			a.settle(s, &out)
+		}
+	}
+	out.tally(&a.stats)
+	// A loop that sleeps without a deadline must be woken once, so that what is
+	// parked now runs out some time.
+	wake := a.asleep && (len(a.ready) > before || a.match.first())
+	if wake {
+		a.asleep = false
+	}
+	a.mu.Unlock()
+	out.send()
+	if wake {
+		a.src.Wake()
+	}
+}
+
+func (h handler) Closed(c *channel.Conn) {
+	slog.Debug("a gate's connection ended", "gate", c.RemoteAddr().String(), "software", c.Software())
+}
+
+// count brings the counters up to date; called with mu held.
+func (a *Agent) count() {
+	a.answers.tally(&a.stats)
+	a.stats.WaitObserved, a.stats.WaitAnnounced = a.match.counts()
+	a.stats.ProviderOpened = a.rep.opened.Load()
+	a.stats.Observe = a.src.Stats()
+}
+
+// Stats returns the counters, as of the loop's latest turn.
+func (a *Agent) Stats() Stats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.stats
+	s.Refused = map[string]uint64{}
+	for k, v := range a.stats.Refused {
+		s.Refused[k] = v
+	}
+	s.Channel = a.server.Stats()
+	return s
+}

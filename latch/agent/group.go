@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package agent
+
+import (
+	"log/slog"
+	"time"
+
+	"holdfast/latch/binder"
+	"holdfast/latch/channel"
+	"holdfast/latch/flow"
+)
+
+// start puts the ready sessions into a tree and has its root attested. Called
+// with mu held.
+func (a *Agent) start(now time.Time) {
+	keep := a.ready[:0]
+	a.identify = false
+	for i, s := range a.ready {
+		if len(a.group) == a.o.MaxGroup {
+			keep = append(keep, a.ready[i:]...)
+			break
+		}
+		if s.closed {
+			a.refuse(s, flow.SocketGone, flow.SocketGone.Text())
+			continue
+		}
+		a.src.Recheck(s.event.Listener, now)
+		k, no := a.claims.check(&s.event)
+		switch {
+		case no != nil:
+			a.refuse(s, no.code, no.text)
+		case k == nil:
+			keep = append(keep, s) // its listener is still being looked at
+			a.identify = true
+		default:
+			s.claim = k
+			b := s.event.BinderHello
+			if s.grade == binder.Share {
+				b = s.event.BinderShare
+			}
+			s.leaf = binder.Leaf(b, k.digest)
+			a.group = append(a.group, s)
+		}
+	}
+	clear(a.ready[len(keep):])
+	a.ready = keep
+	if len(a.group) == 0 {
+		return
+	}
+	leaves := make([][32]byte, len(a.group))
+	for i, s := range a.group {
+		leaves[i] = s.leaf
+	}
+	a.last = now
+	a.rep.make(leaves)
+}
+
+// finish answers the sessions of a report that was made, after a second look.
+// Called with mu held, after the events that came while it was made.
+func (a *Agent) finish(r *result, now time.Time) {
+	a.loaded = len(a.ready) > 0
+	a.stats.ReportMicros += uint64(r.took.Microseconds())
+	if r.err != nil {
+		a.stats.ReportsFailed++
+		slog.Warn("no report from the security processor", "sessions", len(a.group), "error", r.err)
+		for _, s := range a.group {
+			a.refuse(s, flow.ReporterFailed, flow.ReporterFailed.Text())
+		}
+		a.group = a.group[:0]
+		return
+	}
+	a.stats.Reports++
+	a.stats.LargestGroup = max(a.stats.LargestGroup, len(a.group))
+	per := map[*channel.Conn][]channel.Session{}
+	for i, s := range a.group {
+		id, err := s.event.Listener.Identity()
+		switch {
+		case s.closed:
+			a.refuse(s, flow.SocketGone, flow.SocketGone.Text())
+			continue
+		case err != nil || id != nil && id.Executable != s.claim.id.Executable || id != nil && id.Unit != s.claim.id.Unit:
+			a.refuse(s, flow.IdentityChanged, flow.IdentityChanged.Text())
+			continue
+		}
+		a.match.done(s)
+		a.stats.Attested++
+		per[s.conn] = append(per[s.conn], channel.Session{CH: s.ch, Index: uint64(i), Path: r.tree.Path(i), Claims: s.claim.encoded})
+	}
+	report := channel.Report{ID: a.stats.Reports, Type: r.report.Type, Body: r.report.Body, Needs: r.report.Needs, Size: uint64(len(a.group))}
+	for c, ss := range per {
+		c.Deliver(&report, ss) // an error means that the gate is gone
+	}
+	clear(a.group)
+	a.group = a.group[:0]
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/latch/observe"
+)
+
+// Running is an agent with its observer and its listeners.
+type Running struct {
+	*Agent
+	observer  *observe.Observer
+	listeners []net.Listener
+}
+
+// Open makes an agent from a configuration: it opens the listeners for gates
+// and attaches the observer. version is the agent's, as a claim.
+func (c *Config) Open(version string) (r *Running, err error) {
+	o := Options{Version: version, Gap: c.Reports.Gap, Timeout: c.Reports.Timeout, Park: c.Reports.Park, MaxParked: c.Reports.MaxParked, MaxGroup: c.Reports.MaxGroup}
+	if o.Services, err = c.services(); err != nil {
+		return nil, err
+	}
+	if o.Channel, err = c.channel(); err != nil {
+		return nil, err
+	}
+	if o.Open, err = c.Provider.opener(); err != nil {
+		return nil, err
+	}
+	r = new(Running)
+	defer func() {
+		if err != nil {
+			r.Close()
+			r = nil
+		}
+	}()
+	for _, s := range c.Channel.Listen {
+		l, err := listen(s)
+		if err != nil {
+			return r, fmt.Errorf("channel.listen: %w", err)
+		}
+		r.listeners = append(r.listeners, l)
+	}
+	var addrs []netip.AddrPort
+	for _, s := range o.Services {
+		addrs = append(addrs, s.Address)
+	}
+	r.observer, err = observe.Open(observe.Options{Listeners: addrs, Cgroup: c.Cgroup, RefuseExisting: c.Existing == "refuse", RingBytes: c.Ring, ShareWindow: c.Shares})
+	if err != nil {
+		return r, err
+	}
+	r.Agent, err = New(r.observer, o)
+	return r, err
+}
+
+// listen opens one channel listener. A unix socket is for its owner and group;
+// who may ask is said by allow-users or by the folder's permissions.
+func listen(s string) (net.Listener, error) {
+	network, addr, err := ParseListen(s)
+	if err != nil {
+		return nil, err
+	}
+	if network == "unix" {
+		if st, err := os.Lstat(addr); err == nil && st.Mode().Type() == fs.ModeSocket {
+			if c, err := net.Dial("unix", addr); err == nil {
+				c.Close()
+				return nil, fmt.Errorf("%s: another agent answers there", addr)
+			}
+			os.Remove(addr)
+		}
+	}
+	l, err := net.Listen(network, addr)
+	if err == nil && network == "unix" {
+		if err := os.Chmod(addr, 0o660); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	return l, err
+}
+
+// Addrs are the addresses where gates reach the agent.
+func (r *Running) Addrs() []net.Addr {
+	var out []net.Addr
+	for _, l := range r.listeners {
+		out = append(out, l.Addr())
+	}
+	return out
+}
+
+// Run serves gates until ctx ends.
+func (r *Running) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.Agent.Run(ctx) })
+	for _, l := range r.listeners {
+		g.Go(func() error { return r.Agent.Serve(l) })
+	}
+	return g.Wait()
+}
+
+// Close detaches the observer and closes the listeners; after Run.
+func (r *Running) Close() error {
+	var errs []error
+	for _, l := range r.listeners {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if r.observer != nil {
+		errs = append(errs, r.observer.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"holdfast/attest/provider"
+	"holdfast/attest/provider/simulated"
+	"holdfast/attest/trust"
+)
+
+// ProviderConfig names the security processor: exactly one.
+type ProviderConfig struct {
+	Simulated *SimulatedConfig `yaml:"simulated"`
+}
+
+// SimulatedConfig describes a processor that does not exist, for tests and
+// benchmarks. All that it makes says SIMULATED.
+type SimulatedConfig struct {
+	Name      string        `yaml:"name"`      // of the environment
+	Algorithm string        `yaml:"algorithm"` // ES256 or ML-DSA-65
+	Latency   time.Duration `yaml:"latency"`
+	Trust     string        `yaml:"trust"` // file to write, for gates: it trusts this agent's simulated root
+}
+
+func (c *ProviderConfig) check() error {
+	if c.Simulated == nil {
+		return errors.New("provider: expected one of tpm and simulated")
+	}
+	if c.Simulated != nil {
+		if err := trust.CheckName(c.Simulated.Name); err != nil {
+			return fmt.Errorf("provider.simulated.name: %w", err)
+		}
+	}
+	return nil
+}
+
+// opener returns the function that opens the security processor.
+func (c *ProviderConfig) opener() (func(context.Context) (provider.Provider, error), error) {
+	return c.Simulated.opener()
+}
+
+func (c *SimulatedConfig) opener() (func(context.Context) (provider.Provider, error), error) {
+	root, err := simulated.NewRoot(c.Name, c.Algorithm)
+	if err != nil {
+		return nil, fmt.Errorf("provider.simulated: %w", err)
+	}
+	if c.Trust != "" {
+		if err := writeTrust(c.Trust, root); err != nil {
+			return nil, fmt.Errorf("provider.simulated.trust: %w", err)
+		}
+	}
+	return func(context.Context) (provider.Provider, error) {
+		return simulated.New(root, simulated.Options{Name: c.Name, Algorithm: c.Algorithm, Latency: c.Latency})
+	}, nil
+}
+
+// writeTrust writes a trust file that holds only the simulated root.
+func writeTrust(path string, root *simulated.Root) error {
+	rec, err := root.Record()
+	if err != nil {
+		return err
+	}
+	roots, err := trust.New(nil, []trust.SimulatedRoot{rec})
+	if err != nil {
+		return err
+	}
+	b, err := roots.Encode()
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".trust-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
