@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softtpm
+
+import (
+	"fmt"
+	"time"
+)
+
+// Options tunes a TPM. The zero value is a good default.
+type Options struct {
+	// CommandSize is the largest command and response in bytes: 8192 (the
+	// default), or 4096 for kernels and machine emulators with 4 KiB buffers; a response
+	// that does not fit then fails with TPM_RC_SIZE and no effect.
+	CommandSize int
+	// Objects is the number of slots for transient objects and sequences, 3
+	// to 64, default 8.
+	Objects int
+	// Sessions is the number of slots for loaded sessions, 3 to 64, default 64.
+	Sessions int
+	// PersistentObjects bounds the objects made persistent, 7 to 256, default 64.
+	PersistentObjects int
+	// NVIndices bounds the number of NV indices, 16 to 1024, default 128.
+	NVIndices int
+	// NVBytes bounds the data in all NV indices together, default 65536.
+	NVBytes int
+	// Now is the clock, default time.Now. Only differences count.
+	Now func() time.Time
+}
+
+// Largest numbers of slots; the arrays of the state have these sizes.
+const (
+	maxObjects  = 64
+	maxSessions = 64
+)
+
+// withDefaults fills in zero fields and refuses values out of range.
+func (o Options) withDefaults() (Options, error) {
+	for _, f := range []struct {
+		name           string
+		v              *int
+		def, low, high int
+	}{
+		{"CommandSize", &o.CommandSize, 8192, 4096, 8192},
+		{"Objects", &o.Objects, 8, 3, maxObjects},
+		{"Sessions", &o.Sessions, maxSessions, 3, maxSessions},
+		{"PersistentObjects", &o.PersistentObjects, 64, 7, 256},
+		{"NVIndices", &o.NVIndices, 128, 16, 1024},
+		{"NVBytes", &o.NVBytes, 65536, 2048, 1 << 20},
+	} {
+		if *f.v == 0 {
+			*f.v = f.def
+		}
+		if *f.v < f.low || *f.v > f.high {
+			return o, fmt.Errorf("softtpm: option %s is %d, must be from %d to %d", f.name, *f.v, f.low, f.high)
+		}
+	}
+	if o.CommandSize != 4096 && o.CommandSize != 8192 {
+		return o, fmt.Errorf("softtpm: option CommandSize is %d, must be 4096 or 8192", o.CommandSize)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o, nil
+}
