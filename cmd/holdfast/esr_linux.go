@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +36,7 @@ READY when it listens and, when it is told to end (SIGTERM), what it has read, a
 		c.Flags().StringVar(&f.genuine, "genuine", "", "address of the genuine server (default: the one that the client dialled)")
 		c.Flags().StringVar(&f.capture, "capture", "", "take connections to this IP address")
 		c.Flags().StringVar(&f.device, "device", "eth0", "device on which captured connections come in")
+		c.AddCommand(askAgent())
 		c.Flags().BoolVar(&f.decoy, "decoy", false, "also pass the client's own ClientHello to the genuine server")
 		return c
 	})
@@ -84,4 +87,37 @@ func runESR(ctx context.Context, f esrFlags) (err error) {
 		return err
 	}
 	return printJSON(esrReport{relay.Seen(), string(relay.Request())})
+}
+
+// askAgent is the attempt of a process without privileges.
+func askAgent() *cobra.Command {
+	var agent, cert, key string
+	c := &cobra.Command{
+		Use: "ask-agent", Hidden: true, Args: cobra.NoArgs,
+		Short: "End a TLS session of one's own and ask an agent to attest it; exit status 0 if it does, 1 if it refuses",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			network, address, _ := strings.Cut(agent, ":")
+			own, err := tls.LoadX509KeyPair(cert, key)
+			if err != nil {
+				return usageError(fmt.Errorf("--cert and --key: %w", err))
+			}
+			ctx, stop := context.WithTimeout(cmd.Context(), 20*time.Second)
+			defer stop()
+			answer, err := esr.AskAgent(ctx, network, address, own)
+			if err != nil {
+				return usageError(err) // no answer is another outcome than a refusal
+			}
+			if err := printJSON(answer); err != nil {
+				return err
+			}
+			if !answer.Attested {
+				return refusedError(errors.New(answer.Code + ": " + answer.Text))
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&agent, "agent", "", "tcp:HOST:PORT or unix:PATH")
+	c.Flags().StringVar(&cert, "cert", "", "certificate of the session, PEM")
+	c.Flags().StringVar(&key, "key", "", "its private key, PEM")
+	return c
 }
