@@ -34,6 +34,8 @@ const (
 	OutOfWindow      Reason = "out-of-window"
 	Unexamined       Reason = "unexamined"
 	LostCopy         Reason = "lost-copy"
+	Urgent           Reason = "urgent"
+	DuplicateHello   Reason = "duplicate-hello"
 	NoName           Reason = "no-name"
 	NoPolicyForName  Reason = "no-policy-for-name"
 	PlainNotListed   Reason = "plain-not-listed"
@@ -102,6 +104,8 @@ var texts = map[Reason]string{
 	OutOfWindow:      "a packet with data far outside the expected place of the TCP stream came before the release",
 	Unexamined:       "inbound data reached the socket that the gate could not examine before the release",
 	LostCopy:         "the kernel could not hand a copy of a packet to the gate (ring full), so the connection cannot be judged",
+	Urgent:           "the peer marked data as urgent before the release; TCP takes such bytes out of the stream, so the gate and the client would read different things",
+	DuplicateHello:   "another live connection sent the very same ClientHello, so evidence could not be told apart",
 	NoName:           "the client's hello carries no server name (SNI), so no policy can be chosen; connect by name",
 	NoPolicyForName:  "no policy is configured for this server name; add it under services:, or the destination under plain:",
 	PlainNotListed:   "this destination is not listed under plain:, and the connection is not one that the gate can attest",
