@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flow
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func (w *wire) local() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.1:1") }
+
+func firstRecord(b []byte) int { return 5 + int(b[3])<<8 + int(b[4]) }
+
+// ccs is n bytes of change_cipher_spec records and a rest.
+func ccs(n int) (b []byte) {
+	for len(b) < n {
+		b = append(b, 20, 3, 3, 0, 1, 1)
+	}
+	return b[:n]
+}
+
+// joined makes the ServerHello's record hold one byte more.
+func joined(server []byte) []byte {
+	n := firstRecord(server)
+	b := append(append([]byte{}, server[:n]...), 8)
+	b[3], b[4] = byte((n-4)>>8), byte(n-4)
+	return b
+}
+
+// withoutName turns server_name into an extension that nobody knows.
+func withoutName(t *testing.T, client []byte) []byte {
+	b := append([]byte{}, client...)
+	at := 5 + 4 + 2 + 32
+	at += 1 + int(b[at])
+	at += 2 + int(b[at])<<8 + int(b[at+1])
+	at += 1 + int(b[at]) + 2
+	for at+4 <= len(b) {
+		typ, n := int(b[at])<<8|int(b[at+1]), int(b[at+2])<<8|int(b[at+3])
+		if typ == 0 {
+			b[at], b[at+1] = 0xfa, 0xfa
+			return b
+		}
+		at += 4 + n
+	}
+	t.Fatal("no server_name in the recording")
+	return nil
+}
