@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softtpm
+
+import (
+	"testing"
+
+	"holdfast/tpm2"
+)
+
+// request is a command for tests: one password (mostly empty) for each of the
+// first handles that need authorization.
+type request struct {
+	cc       tpm2.CC
+	handles  []tpm2.Handle
+	auth     []string // passwords; their number is that of the authorizations
+	params   func(w *tpm2.Writer)
+	locality uint8
+}
+
+// do runs the request and returns its response code and the parameters of the
+// response (without a response handle, which no command that needs it here has).
+func (q request) do(t testing.TB, p *TPM) (tpm2.RC, *tpm2.Reader) {
+	t.Helper()
+	var w tpm2.Writer
+	tag := tpm2.STNoSessions
+	if q.auth != nil {
+		tag = tpm2.STSessions
+	}
+	tpm2.Header{Tag: tag, Code: uint32(q.cc)}.Marshal(&w)
+	for _, h := range q.handles {
+		w.Handle(h)
+	}
+	if q.auth != nil {
+		at := w.Len()
+		w.U32(0)
+		for _, a := range q.auth {
+			(&tpm2.AuthCommand{Handle: tpm2.RSPW, Attributes: tpm2.SessionContinue, HMAC: []byte(a)}).Marshal(&w)
+		}
+		w.PutU32(at, uint32(w.Len()-at-4))
+	}
+	if q.params != nil {
+		q.params(&w)
+	}
+	w.PutU32(2, uint32(w.Len()))
+	rsp := p.Execute(q.locality, w.Bytes())
+	rc := rcOf(t, rsp)
+	r := tpm2.NewReader(rsp[tpm2.HeaderSize:])
+	if rc == 0 && q.auth != nil {
+		in := tpm2.NewReader(r.Bytes(int(r.U32())))
+		return rc, in
+	}
+	return rc, r
+}
+
+// ok runs the request, which must succeed.
+func (q request) ok(t testing.TB, p *TPM) *tpm2.Reader {
+	t.Helper()
+	rc, r := q.do(t, p)
+	if rc != 0 {
+		t.Fatalf("%v: %v", q.cc, rc)
+	}
+	return r
+}
+
+// refused runs the request, which must fail with want and leave the permanent
+// state as it was.
+func (q request) refused(t testing.TB, p *TPM, name string, want tpm2.RC) {
+	t.Helper()
+	before, err := p.PermanentState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, _ := q.do(t, p)
+	if rc != want {
+		t.Errorf("%v, %s: %v, want %v", q.cc, name, rc, want)
+	}
+	if after, _ := p.PermanentState(); string(after) != string(before) && rc != 0 {
+		t.Errorf("%v, %s: an error changed the state", q.cc, name)
+	}
+}
+
+// owner and platform are the authorization of one handle with an empty password.
+var noAuth = []string{""}
+
+// newPolicy puts a policy session into the TPM's state and returns its handle.
+func newPolicy(t testing.TB, p *TPM, alg tpm2.Alg, trial bool) tpm2.Handle {
+	t.Helper()
+	for i := range p.state.volatile.sessions {
+		if p.state.volatile.sessions[i] == nil {
+			h := tpm2.HandlePolicyFirst + tpm2.Handle(i)
+			p.state.volatile.sessions[i] = &session{
+				handle: h, hash: alg, nonce: []byte("sixteen octets..")[:16], policy: true, trial: trial,
+				startTime: p.clk.time, epoch: p.state.volatile.timeEpoch, policyAssert: newAsserts(alg), sym: tpm2.SymDef{Alg: tpm2.AlgNull},
+			}
+			p.state.reset.contextSlots[i] = 0
+			return h
+		}
+	}
+	t.Fatal("no session slot")
+	return 0
+}
+
+// digestOf is PolicyGetDigest.
+func digestOf(t testing.TB, p *TPM, h tpm2.Handle) string {
+	t.Helper()
+	return string(request{cc: tpm2.CCPolicyGetDigest, handles: []tpm2.Handle{h}}.ok(t, p).Sized(tpm2.MaxDigest))
+}
+
+func sized(parts ...string) func(w *tpm2.Writer) {
+	return func(w *tpm2.Writer) {
+		for _, s := range parts {
+			w.Sized([]byte(s))
+		}
+	}
+}
