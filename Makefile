@@ -27,7 +27,7 @@ install: build ## install bin/holdfast to PREFIX/bin (default /usr/local)
 demo: go-version ## set up, then run the main job on real nginx and curl (needs root or sudo)
 	@tools/setup/packages.sh demo
 	@$(MAKE) --no-print-directory build
-	@$(SUDO) bin/holdfast demo $(DEMOFLAGS)
+	@bin/holdfast demo $(DEMOFLAGS)
 
 test: go-version ## set up, then run every test that fits in ten minutes (needs root or sudo)
 	@tools/setup/packages.sh demo test

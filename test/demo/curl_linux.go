@@ -30,12 +30,14 @@ type reply struct {
 	answered bool // by the genuine service
 	times    []float64
 	output   string
+	upMS     float64 // from the start of the command to the first curl
 }
 
 // curl runs curl count times in the client's namespace, behind the words of
 // before (the gate, or nothing).
 func (s *stage) curl(count int, before ...string) (reply, error) {
-	script := "i=0; while [ $i -lt " + strconv.Itoa(count) + " ]; do " + quote(s.curlCommand()) + " || exit $?; i=$((i+1)); done"
+	script := "echo STARTED $(date +%s%N); i=0; while [ $i -lt " + strconv.Itoa(count) + " ]; do " + quote(s.curlCommand()) + " || exit $?; i=$((i+1)); done"
+	began := time.Now()
 	p, err := s.client.Start(netns.Command{Args: append(before, "sh", "-c", script), Time: 90 * time.Second})
 	if err != nil {
 		return reply{}, err
@@ -47,6 +49,11 @@ func (s *stage) curl(count int, before ...string) (reply, error) {
 	}
 	r := reply{exit: p.ExitCode(), output: p.Output()}
 	for _, line := range strings.Split(r.output, "\n") {
+		if at, ok := strings.CutPrefix(line, "STARTED "); ok {
+			if ns, err := strconv.ParseInt(at, 10, 64); err == nil {
+				r.upMS = float64(ns-began.UnixNano()) / 1e6
+			}
+		}
 		_, line, found := strings.Cut(line, "TIMES ")
 		f := strings.Fields(line)
 		if !found || len(f) != 4 {

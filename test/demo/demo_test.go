@@ -24,7 +24,10 @@ func TestPlainActs(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := s.startNginx("X25519"); err != nil {
+	if err := s.writeNginxConf("X25519"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.startNginx(""); err != nil {
 		t.Fatal(err)
 	}
 	g, err := s.genuinePlain()

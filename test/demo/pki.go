@@ -20,6 +20,9 @@ const (
 	caFile   = "ca.pem"
 	certFile = "service.pem"
 	keyFile  = "service.key"
+	// of the process without privileges, which may read them
+	strangerFile = "stranger.pem"
+	strangerKey  = "stranger.key"
 )
 
 // makePKI writes a certificate authority of our own and a certificate of the
@@ -38,19 +41,11 @@ func makePKI(dir, name string) error {
 	if err != nil {
 		return err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	leaf, leafKey, err := issue(ca, caKey, name, 2)
 	if err != nil {
 		return err
 	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
-	if err != nil {
-		return err
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	stranger, strangersKey, err := issue(ca, caKey, "stranger.holdfast.test", 3)
 	if err != nil {
 		return err
 	}
@@ -58,10 +53,28 @@ func makePKI(dir, name string) error {
 		name, kind string
 		der        []byte
 		mode       os.FileMode
-	}{{caFile, "CERTIFICATE", caDER, 0o644}, {certFile, "CERTIFICATE", leafDER, 0o644}, {keyFile, "PRIVATE KEY", keyDER, 0o600}} {
+	}{{caFile, "CERTIFICATE", caDER, 0o644}, {certFile, "CERTIFICATE", leaf, 0o644}, {keyFile, "PRIVATE KEY", leafKey, 0o600},
+		{strangerFile, "CERTIFICATE", stranger, 0o644}, {strangerKey, "PRIVATE KEY", strangersKey, 0o644}} {
 		if err := os.WriteFile(filepath.Join(dir, f.name), pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), f.mode); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// issue makes a key and its certificate, both DER.
+func issue(ca *x509.Certificate, caKey *ecdsa.PrivateKey, name string, serial int64) (cert, key []byte, err error) {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if cert, err = x509.CreateCertificate(rand.Reader, leaf, ca, &k.PublicKey, caKey); err != nil {
+		return nil, nil, err
+	}
+	key, err = x509.MarshalPKCS8PrivateKey(k)
+	return cert, key, err
 }

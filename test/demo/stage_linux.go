@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/test/chain"
 	"holdfast/test/netns"
 )
 
@@ -25,6 +26,7 @@ type stage struct {
 	dir                    string // readable by everybody; secrets in it are 0600
 	bin                    string // the holdfast program, a copy that everybody can run
 	log                    func(format string, args ...any)
+	chain                  *chain.Chain
 }
 
 // newStage makes namespaces, certificates and the web server.
@@ -118,13 +120,15 @@ http {
 // answer is how the client knows that the genuine service answered.
 const answer = "payment accepted by the genuine service"
 
-// startNginx runs the distribution's nginx, with nothing of ours in it.
-func (s *stage) startNginx(groups string) error {
+// writeNginxConf writes the configuration, which is measured before nginx runs.
+func (s *stage) writeNginxConf(groups string) error {
 	conf := strings.NewReplacer("DIR", s.dir, "ADDR6", netns.ServerV6, "ADDR", netns.ServerV4, "SERVICE", serviceName, "GROUPS", groups).Replace(nginxConf)
-	if err := os.WriteFile(s.path("nginx.conf"), []byte(conf), 0o644); err != nil {
-		return err
-	}
-	p, err := s.server.Start(netns.Command{Args: []string{"nginx", "-c", s.path("nginx.conf"), "-e", "stderr"}, Time: stageTime})
+	return os.WriteFile(s.path("nginx.conf"), []byte(conf), 0o644)
+}
+
+// startNginx runs the distribution's nginx, with nothing of ours in it.
+func (s *stage) startNginx(group string) error {
+	p, err := s.server.Start(netns.Command{Args: []string{"nginx", "-c", s.path("nginx.conf"), "-e", "stderr"}, Group: group, Time: stageTime})
 	if err != nil {
 		return err
 	}
