@@ -39,7 +39,6 @@ type Agent struct {
 	answers  answers
 	lastTick time.Time
 	last     time.Time // start of the latest report
-	loaded   bool      // sessions were waiting when it ended
 	identify bool      // a ready session waits for its listener's identity
 }
 
@@ -90,7 +89,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		return fmt.Errorf("agent: security processor: %w", err)
 	}
 	for ctx.Err() == nil {
-		if err := a.src.Wait(a.until(time.Now()), !a.rep.busy()); err != nil {
+		deadline, hello := a.until(time.Now())
+		if err := a.src.Wait(deadline, hello); err != nil {
 			return fmt.Errorf("agent: observer: %w", err)
 		}
 		a.turn(time.Now())
@@ -98,29 +98,41 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// until is when the loop must turn even if nothing happens.
-func (a *Agent) until(now time.Time) time.Time {
+// until says how long the loop may sleep, and whether a session must wake it:
+// not while a report is made or waited with, since nothing can be done for it.
+func (a *Agent) until(now time.Time) (deadline time.Time, hello bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asleep = !a.rep.busy()
-	if a.asleep && len(a.ready) > 0 && !a.identify {
-		return a.next(now) // the gap
+	busy := a.rep.busy()
+	if !busy && len(a.ready) > 0 && !a.identify {
+		if at := a.next(now); at.After(now) {
+			a.asleep = false
+			return at, false
+		}
+		return now, false
 	}
+	a.asleep = !busy
 	if a.match.empty() && len(a.ready) == 0 {
-		return time.Time{}
+		return time.Time{}, !busy
 	}
-	return now.Add(tick)
+	return now.Add(tick), !busy
 }
 
 // tick is how exactly waiting ends.
 const tick = 100 * time.Millisecond
 
-// next is when the next report may start.
+// crowd is the number of sessions under way from which Gap counts in full.
+const crowd = 8
+
+// next is when the next report may start. A gate that makes one connection
+// after the other is not kept waiting; the more sessions are under way
+// (announced or observed and not answered), the longer the gap, up to Gap.
 func (a *Agent) next(now time.Time) time.Time {
-	if a.o.Gap < 0 || !a.loaded {
+	underWay := a.match.nw + len(a.ready)
+	if a.o.Gap < 0 || underWay <= 1 {
 		return now
 	}
-	return a.last.Add(a.o.Gap)
+	return a.last.Add(a.o.Gap * time.Duration(min(underWay, crowd)-1) / (crowd - 1))
 }
 
 // turn does all there is to do at this moment.
@@ -138,7 +150,7 @@ func (a *Agent) turn(now time.Time) {
 	}
 	r := a.rep.result()
 	if r != nil {
-		a.finish(r, now)
+		a.finish(r)
 	}
 	if !a.rep.busy() && len(a.ready) > 0 && !now.Before(a.next(now)) {
 		a.start(now)

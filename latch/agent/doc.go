@@ -19,9 +19,10 @@
 //
 // Reports are serial. The sessions that become ready while one is made are the
 // leaves of the next tree; its root is the next report's data, and each gate
-// gets the report once with a path for each of its sessions. Under load reports
-// start at least Options.Gap apart, so that a fast signer does not eat a
-// processor; an idle agent starts at once.
+// gets the report once with a path for each of its sessions. The more sessions
+// are under way, the further apart reports start, up to Options.Gap, so that a
+// fast signer and the verifiers do not eat a processor; an idle agent starts at
+// once.
 //
 // After the report is made every session is looked at again: one whose socket
 // has left the state ESTABLISHED, or whose listener has another identity now, is

@@ -60,8 +60,7 @@ func (a *Agent) start(now time.Time) {
 
 // finish answers the sessions of a report that was made, after a second look.
 // Called with mu held, after the events that came while it was made.
-func (a *Agent) finish(r *result, now time.Time) {
-	a.loaded = len(a.ready) > 0
+func (a *Agent) finish(r *result) {
 	a.stats.ReportMicros += uint64(r.took.Microseconds())
 	if r.err != nil {
 		a.stats.ReportsFailed++

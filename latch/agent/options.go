@@ -41,7 +41,7 @@ type Options struct {
 	Version  string                                               // of the agent, as a claim
 	Channel  channel.ServerOptions                                // Software and Services are set by the agent
 
-	Gap       time.Duration // smallest time between the starts of two reports under load; default 10 ms, negative: none
+	Gap       time.Duration // smallest time between the starts of two reports under load, less with few sessions under way; default 10 ms, negative: none
 	Timeout   time.Duration // of one report; default 10 s
 	Park      time.Duration // how long an announcement waits for its observation and the other way round; default 3 s
 	MaxParked int           // announcements, and as many observations; default 16,384

@@ -19,6 +19,7 @@ import (
 
 // ProviderConfig names the security processor: exactly one.
 type ProviderConfig struct {
+	TPM       *TPMConfig       `yaml:"tpm"`
 	Simulated *SimulatedConfig `yaml:"simulated"`
 }
 
@@ -32,19 +33,23 @@ type SimulatedConfig struct {
 }
 
 func (c *ProviderConfig) check() error {
-	if c.Simulated == nil {
-		return errors.New("provider: expected one of tpm and simulated")
+	switch {
+	case (c.TPM == nil) == (c.Simulated == nil):
+		return errors.New("provider: expected exactly one of tpm and simulated")
+	case c.TPM != nil:
+		return c.TPM.check()
 	}
-	if c.Simulated != nil {
-		if err := trust.CheckName(c.Simulated.Name); err != nil {
-			return fmt.Errorf("provider.simulated.name: %w", err)
-		}
+	if err := trust.CheckName(c.Simulated.Name); err != nil {
+		return fmt.Errorf("provider.simulated.name: %w", err)
 	}
 	return nil
 }
 
 // opener returns the function that opens the security processor.
 func (c *ProviderConfig) opener() (func(context.Context) (provider.Provider, error), error) {
+	if c.TPM != nil {
+		return c.TPM.open, nil
+	}
 	return c.Simulated.opener()
 }
 

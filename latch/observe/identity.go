@@ -57,6 +57,17 @@ func (l *Listener) Identity() (*Identity, error) {
 	return nil, nil
 }
 
+// SetIdentity replaces what is known of l. The observer calls it; so may a
+// Source of sessions that has no observer.
+func (l *Listener) SetIdentity(id *Identity, err error) {
+	l.id.Store(id)
+	if err != nil {
+		l.err.Store(&err)
+	} else {
+		l.err.Store(nil)
+	}
+}
+
 const (
 	maxListeners = 4096
 	recheckEvery = time.Second
@@ -107,12 +118,7 @@ func (g *registry) identify(l *Listener) {
 		return
 	}
 	done := func(id *Identity, err error) {
-		l.id.Store(id)
-		if err != nil {
-			l.err.Store(&err)
-		} else {
-			l.err.Store(nil)
-		}
+		l.SetIdentity(id, err)
 		l.busy.Store(false)
 	}
 	p, err := openProcess(int(l.owner.tgid))
