@@ -122,8 +122,8 @@ type Verdict struct {
 	Examined uint32
 }
 
-// Hold is an adapter. One goroutine at a time may call its methods; Wait may
-// run beside the others.
+// Hold is an adapter. One goroutine at a time may call its methods; Wait and
+// Interrupt may run beside the others.
 type Hold interface {
 	// Wait blocks until a ClientHello (or another record that should not wait)
 	// is there, or until the deadline; a zero deadline waits for ever. It
@@ -141,6 +141,8 @@ type Hold interface {
 	// Refuse resets the connections: the application sees an error at once,
 	// the peer a RST. Connections that are gone are no error.
 	Refuse(batch []ID) error
+	// Interrupt makes Wait return net.ErrClosed, now and from now on.
+	Interrupt() error
 	// Close stops reading. What is held stays held.
 	Close() error
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -48,9 +49,9 @@ type Hold struct {
 	ns      *namespaces
 	peers   map[hold.ID]*peer
 	max     int
-	again   bool      // a record was still being written: look again soon
-	pushes  []hold.ID // kicks that Drain sends
-	kicks   []hold.ID // memory of Release
+	again   atomic.Bool // a record was still being written: look again soon
+	pushes  []hold.ID   // kicks that Drain sends
+	kicks   []hold.ID   // memory of Release
 }
 
 var _ hold.Hold = (*Hold)(nil)
@@ -70,9 +71,6 @@ func Attach(o Options) (_ *Hold, err error) {
 		o.ringIn = ringInSize
 	}
 	if err := checkCgroup(o.Cgroup); err != nil {
-		return nil, err
-	}
-	if err := rlimit(); err != nil {
 		return nil, err
 	}
 	h := &Hold{plain: map[dstKey]bool{}, peers: map[hold.ID]*peer{}, max: o.Connections}
@@ -166,16 +164,6 @@ func attachPinned(cgroup, pin string, p *ebpf.Program, at ebpf.AttachType) (link
 		return nil, fmt.Errorf("pin the link, so that the door stays shut when the gate dies: %w", err)
 	}
 	return l, nil
-}
-
-// rlimit raises the limit of locked memory, which kernels before 5.11 count
-// eBPF maps against.
-func rlimit() error {
-	inf := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
-	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &inf); err != nil && !errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("raise the limit of locked memory: %w", err)
-	}
-	return nil
 }
 
 // dstKey is struct dst of bpf/hold.bpf.c.

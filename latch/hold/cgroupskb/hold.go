@@ -36,13 +36,16 @@ type peer struct {
 
 // Wait implements hold.Hold.
 func (h *Hold) Wait(deadline time.Time) error {
-	if h.again {
+	if h.again.Load() {
 		if soon := time.Now().Add(100 * time.Microsecond); deadline.IsZero() || soon.Before(deadline) {
 			deadline = soon
 		}
 	}
 	return h.wait.until(deadline)
 }
+
+// Interrupt implements hold.Hold.
+func (h *Hold) Interrupt() error { h.wait.close(); return nil }
 
 // WantInbound implements hold.Hold.
 func (h *Hold) WantInbound() { h.wait.arm(h.wait.in) }
@@ -53,7 +56,7 @@ func (h *Hold) Drain(fn func(*hold.Record)) error {
 	now := time.Now()
 	var r rec
 	var out hold.Record
-	h.again = false
+	h.again.Store(false)
 	each := func(b []byte) {
 		if decode(b, &r) && h.take(&r) {
 			out = hold.Record{
@@ -65,7 +68,7 @@ func (h *Hold) Drain(fn func(*hold.Record)) error {
 	}
 	to := h.in.end()
 	if !h.out.drain(h.out.end(), each) || !h.in.drain(to, each) {
-		h.again = true
+		h.again.Store(true)
 	}
 	if len(h.pushes) == 0 {
 		return nil

@@ -22,7 +22,6 @@ type waiter struct {
 	out, in int
 	f       *os.File // the epoll set
 	raw     syscall.RawConn
-	fd      int
 }
 
 func newWaiter(out, in int) (*waiter, error) {
@@ -40,7 +39,7 @@ func newWaiter(out, in int) (*waiter, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	w := &waiter{out: out, in: in, fd: fd, f: os.NewFile(uintptr(fd), "rings")}
+	w := &waiter{out: out, in: in, f: os.NewFile(uintptr(fd), "rings")}
 	if w.raw, err = w.f.SyscallConn(); err == nil {
 		err = w.f.SetReadDeadline(time.Time{}) // fails if the runtime does not poll it
 	}
@@ -53,7 +52,13 @@ func newWaiter(out, in int) (*waiter, error) {
 
 // arm makes the set ready at the next record of the ring, or now if there is one.
 func (w *waiter) arm(ring int) error {
-	return unix.EpollCtl(w.fd, unix.EPOLL_CTL_MOD, ring, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(ring)})
+	var err error
+	if closed := w.raw.Control(func(fd uintptr) {
+		err = unix.EpollCtl(int(fd), unix.EPOLL_CTL_MOD, ring, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(ring)})
+	}); closed != nil {
+		return closed
+	}
+	return err
 }
 
 // until waits for an armed ring or the deadline (zero: for ever).
