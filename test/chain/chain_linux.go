@@ -56,12 +56,13 @@ const agentPort = "7443"
 
 // Chain is a running chain.
 type Chain struct {
-	o           Options
-	tpm, agent  *netns.Process
-	gate        *netns.Process
-	serverGroup string
-	clientGroup string
-	measured    []string
+	o                Options
+	tpm, agent, gate *netns.Process
+	machineGroup     string
+	agentGroup       string
+	serverGroup      string
+	clientGroup      string
+	measured         []string
 }
 
 // Start sets the chain up. What it starts ends with the Net.
@@ -73,7 +74,14 @@ func Start(ctx context.Context, o Options) (c *Chain, err error) {
 	if err := os.MkdirAll(c.path("private"), 0o700); err != nil {
 		return nil, err
 	}
-	if c.serverGroup, err = o.Net.Group("service"); err != nil {
+	// The agent observes the group "machine", in which it must be itself.
+	if c.machineGroup, err = o.Net.Group("machine"); err != nil {
+		return nil, err
+	}
+	if c.agentGroup, err = o.Net.Group("machine/agent"); err != nil {
+		return nil, err
+	}
+	if c.serverGroup, err = o.Net.Group("machine/service"); err != nil {
 		return nil, err
 	}
 	if c.clientGroup, err = o.Net.Group("gated"); err != nil {
@@ -181,7 +189,7 @@ func hashFile(path string) (string, error) {
 }
 
 func (c *Chain) startAgent() (err error) {
-	c.agent, err = c.o.Server.Start(netns.Command{Args: []string{c.o.Binary, "latch", "agent", "--config", c.path("agent.yaml")}, Time: 10 * time.Minute})
+	c.agent, err = c.o.Server.Start(netns.Command{Args: []string{c.o.Binary, "latch", "agent", "--config", c.path("agent.yaml")}, Group: c.agentGroup, Time: 10 * time.Minute})
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (c *Chain) writeFiles() error {
 	}
 	fill := strings.NewReplacer("ENVIRONMENT", Environment, "ALGORITHM", signature, "SERVICE", c.o.ServiceName, "ADDRESS", strconv.Quote(c.o.Address),
 		"AGENT", strconv.Quote(c.Agent()), "EXECUTABLE", executable)
-	agent = strings.Replace(agent, "GROUP", strconv.Quote(c.serverGroup), 1)
+	agent = strings.Replace(agent, "GROUP", strconv.Quote(c.machineGroup), 1)
 	agent = strings.Replace(agent, "executables: [EXECUTABLE]", "executables: ["+strconv.Quote(c.o.Executable)+"]", 1)
 	for name, text := range map[string]string{
 		"policy.yaml": policy, "agent.yaml": agent, "gate.yaml": strings.Replace(gateText, "GROUP", strconv.Quote(scope), 1),
