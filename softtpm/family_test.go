@@ -4,6 +4,7 @@ package softtpm
 
 import (
 	"testing"
+	"time"
 
 	"holdfast/tpm2"
 )
@@ -67,6 +68,8 @@ func (q request) ok(t testing.TB, p *TPM) *tpm2.Reader {
 // state as it was.
 func (q request) refused(t testing.TB, p *TPM, name string, want tpm2.RC) {
 	t.Helper()
+	now := p.clk.last
+	p.opt.Now = func() time.Time { return now } // the Clock is part of the permanent state
 	before, err := p.PermanentState()
 	if err != nil {
 		t.Fatal(err)
