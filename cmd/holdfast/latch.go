@@ -2,24 +2,35 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"sort"
 
-// latchVerbs are the commands below `holdfast latch`; each file adds its own.
+	"github.com/spf13/cobra"
+)
+
 var latchVerbs []func(*globals) *cobra.Command
 
-// registerLatch adds a command below `holdfast latch`; called from init.
+// registerLatch adds a verb below `holdfast latch`; called from init in the
+// verb's own file.
 func registerLatch(f func(*globals) *cobra.Command) { latchVerbs = append(latchVerbs, f) }
 
 func init() {
 	register(func(g *globals) *cobra.Command {
 		c := &cobra.Command{
 			Use:   "latch",
-			Short: "Attest the receiver of TLS sessions, and hold traffic until it is verified",
-			Args:  cobra.NoArgs,
+			Short: "Hold TLS sessions until their receiver is attested",
+			Long: `The latch attests the receiver of each TLS 1.3 session and holds the client's
+traffic until that is verified. The agent runs beside the service and proves
+its sessions; the gate runs beside the client and releases or refuses them.`,
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		}
+		var sub []*cobra.Command
 		for _, f := range latchVerbs {
-			c.AddCommand(f(g))
+			sub = append(sub, f(g))
 		}
+		sort.Slice(sub, func(i, j int) bool { return sub[i].Name() < sub[j].Name() })
+		c.AddCommand(sub...)
 		return c
 	})
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/latch/gate"
+)
+
+func init() { registerLatch(latchCheck) }
+
+// loadGate reads a gate's configuration and everything that it names.
+func loadGate(path string) (*gate.Config, error) {
+	if path == "" {
+		return nil, usageError(errors.New("--config FILE is needed"))
+	}
+	c, err := gate.LoadConfig(path)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	if err := c.Check(); err != nil {
+		return nil, usageError(err)
+	}
+	return c, nil
+}
+
+func latchCheck(g *globals) *cobra.Command {
+	var config string
+	c := &cobra.Command{
+		Use: "check --config FILE", Short: "Check a gate's configuration, trust and policy files", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			conf, err := loadGate(config)
+			if err != nil {
+				return err
+			}
+			var names []string
+			for n := range conf.Services {
+				names = append(names, n)
+			}
+			sort.Strings(names)
+			if g.json {
+				return printJSON(map[string]any{"ok": true, "services": names})
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: good; %d services\n", config, len(names))
+			return nil
+		},
+	}
+	c.Flags().StringVar(&config, "config", "", "configuration file of the gate")
+	return c
+}
