@@ -63,8 +63,8 @@ func newAttestVerify(g *globals) *cobra.Command {
 		Long: `Say whether evidence is genuine and whether a policy accepts it.
 
 A file holds no TLS session, so the rules about one (server-names, groups,
-cipher-suites, grades, resumption, claims and the claimed class) are not
-checked here and are listed as such; the latch checks them. Exit status 0
+cipher-suites, grades, resumption and claims) are not checked here and are
+listed as such; the latch checks them. Exit status 0
 means: genuine, and every other rule accepts.
 
 Without --report-data the evidence is checked against 64 zero bytes, which is
@@ -115,7 +115,7 @@ func parseReportData(s string) (d evidence.ReportData, err error) {
 }
 
 // sessionRules are prefixes of rules that need a TLS session.
-var sessionRules = []string{"server-names", "groups", "cipher-suites", "grades", "resumption", "claims", "class"}
+var sessionRules = []string{"server-names", "groups", "cipher-suites", "grades", "resumption", "claims"}
 
 func appraise(file, policyFile, trustFile string, data evidence.ReportData) (*appraisal, error) {
 	b, err := readBundle(file)
@@ -151,7 +151,7 @@ func appraise(file, policyFile, trustFile string, data evidence.ReportData) (*ap
 	a.fill(r)
 	skipped := map[string]bool{}
 failures:
-	for _, f := range p.Evaluate(r, policy.Session{}, now) {
+	for _, f := range p.Evaluate(r, policy.Session{Claims: policy.Claims{Class: r.Class}}, now) {
 		for _, s := range sessionRules {
 			if rule, _, _ := strings.Cut(f.Rule, "."); rule == s {
 				if !skipped[f.Rule] {

@@ -5,6 +5,7 @@ package simulated_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -100,5 +101,33 @@ func TestClosedAndCancelled(t *testing.T) {
 	}
 	if _, err := p.Report(t.Context(), evidence.ReportData{}); !errors.Is(err, simulated.ErrClosed) {
 		t.Errorf("closed: got %v", err)
+	}
+}
+
+func TestRootFile(t *testing.T) {
+	for _, alg := range []string{evidence.ES256, evidence.MLDSA65} {
+		r, err := simulated.NewRoot("lab", alg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := simulated.ParseRoot(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, err1 := r.Record()
+		two, err2 := back.Record()
+		if err1 != nil || err2 != nil || !reflect.DeepEqual(one, two) || !strings.Contains(string(b), "SIMULATED") {
+			t.Errorf("got %+v, want %+v", two, one)
+		}
+		for _, c := range [][2]string{{"SIMULATED", "REAL"}, {"name: lab", "name: a/b"}, {alg, "RS256"}, {"key: ", "key: 00"}, {"key: ", "more: 1\nkey: "}} {
+			bad := strings.Replace(string(b), c[0], c[1], 1)
+			if r, err := simulated.ParseRoot([]byte(bad)); err == nil || r != nil || strings.Contains(err.Error(), string(b[len(b)-30:len(b)-2])) {
+				t.Errorf("%q: got %v", c[1], err)
+			}
+		}
 	}
 }

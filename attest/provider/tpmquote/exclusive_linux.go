@@ -56,7 +56,7 @@ func checkOwner(spec, path string, format uint32, others uint32) error {
 		return fmt.Errorf("report device %s: %s belongs to user %d, who can use the TPM; expected user %d or root", spec, path, st.Uid, os.Geteuid())
 	}
 	if open := st.Mode & others; open != 0 {
-		return fmt.Errorf("report device %s: %s has mode %04o, so that others can open it; expected at most %04o (chmod)", spec, path, st.Mode&0o7777, 0o777&^others)
+		return fmt.Errorf("report device %s: %s has mode %04o, so that others can open it (bits %04o); take them away with chmod", spec, path, st.Mode&0o7777, open)
 	}
 	return nil
 }
