@@ -26,7 +26,7 @@ type echo struct {
 }
 
 func (e *echo) Execute(l uint8, c []byte) []byte { return append([]byte{l}, c...) }
-func (e *echo) Init() error                      { e.mu.Lock(); e.inits++; e.mu.Unlock(); return nil }
+func (e *echo) Init()                            { e.mu.Lock(); e.inits++; e.mu.Unlock() }
 func (e *echo) resets() int                      { e.mu.Lock(); defer e.mu.Unlock(); return e.inits }
 
 func start(t *testing.T, o Options) (*echo, string) {

@@ -21,7 +21,7 @@ type Engine interface {
 	// concurrent use, does not keep command, and gives the response away.
 	Execute(locality uint8, command []byte) (response []byte)
 	// Init is _TPM_Init: power-on reset.
-	Init() error
+	Init()
 }
 
 // Hasher is an Engine with the H-CRTM interface (Part 1, "Locality and
@@ -36,18 +36,17 @@ type Hasher interface {
 type Stater interface {
 	PermanentState() ([]byte, error)
 	VolatileState() ([]byte, error)
-	// SetPermanentState replaces the permanent state of an engine that is off.
-	SetPermanentState(state []byte) error
-	// SetVolatileState brings an engine, just after Init, back to where
-	// VolatileState was called.
-	SetVolatileState(state []byte) error
+	// SetState replaces the parts that are not nil. With a nil volatile part
+	// the engine is then as after Init, else where VolatileState was called.
+	// On an error nothing has changed.
+	SetState(permanent, volatile []byte) error
 }
 
 // Buffered is an Engine whose command and response buffers can be limited.
 type Buffered interface {
 	// SetBufferSize sets the size in bytes, 0 only asks; it returns the size
-	// in use, the smallest and the largest.
-	SetBufferSize(want uint32) (now, least, most uint32)
+	// in use, the smallest and the largest. The engine is then as after Init.
+	SetBufferSize(want uint32) (now, least, most uint32, err error)
 }
 
 // Reasons for which a Machine does not do what it was asked.
@@ -138,15 +137,13 @@ func (m *Machine) ResetIfOn() error {
 
 func (m *Machine) init() error {
 	m.on = false
-	if err := m.engine.Init(); err != nil {
-		return err
-	}
+	m.engine.Init()
 	if m.volatile != nil {
 		s, ok := m.engine.(Stater)
 		if !ok {
 			return ErrUnsupported
 		}
-		err := s.SetVolatileState(m.volatile)
+		err := s.SetState(nil, m.volatile)
 		clear(m.volatile)
 		m.volatile = nil
 		if err != nil {

@@ -18,18 +18,20 @@ type engine struct {
 }
 
 func (e *engine) Execute(l uint8, c []byte) []byte { return append([]byte{l}, c...) }
-func (e *engine) Init() error                      { e.inits++; e.volatile = nil; return e.bad }
+func (e *engine) Init()                            { e.inits++; e.volatile = nil }
 func (e *engine) HashStart()                       { e.hashed = nil }
 func (e *engine) HashData(d []byte)                { e.hashed = append(e.hashed, d...) }
 func (e *engine) HashEnd()                         {}
 func (e *engine) PermanentState() ([]byte, error)  { return e.permanent, nil }
 func (e *engine) VolatileState() ([]byte, error)   { return []byte("v"), nil }
-func (e *engine) SetPermanentState(b []byte) error {
-	e.permanent = append([]byte(nil), b...)
-	return nil
+func (e *engine) SetState(p, v []byte) error {
+	if p != nil {
+		e.permanent = append([]byte(nil), p...)
+	}
+	e.volatile = append([]byte(nil), v...)
+	return e.bad
 }
-func (e *engine) SetVolatileState(b []byte) error         { e.volatile = append([]byte(nil), b...); return nil }
-func (e *engine) SetBufferSize(w uint32) (a, b, c uint32) { return w, 1, 2 }
+func (e *engine) SetBufferSize(w uint32) (a, b, c uint32, err error) { return w, 1, 2, nil }
 
 func TestPower(t *testing.T) {
 	e := &engine{}
@@ -56,9 +58,12 @@ func TestPower(t *testing.T) {
 	if err := m.ResetIfOn(); err != nil || e.inits != 2 {
 		t.Fatal("RESET did not reset")
 	}
-	e.bad = errors.New("bad state file")
+	if err := m.StoreVolatile(); err != nil {
+		t.Fatal(err)
+	}
+	e.bad = errors.New("bad state")
 	if err := m.Reset(); err == nil || m.On() {
-		t.Fatal("a TPM that failed to initialize is on")
+		t.Fatal("a TPM that failed to load its state is on")
 	}
 }
 
@@ -84,7 +89,7 @@ func TestState(t *testing.T) {
 	if err := m.Reset(); err != nil || string(e.permanent) != "q" || string(e.volatile) != "w" {
 		t.Fatalf("%v %q %q", err, e.permanent, e.volatile)
 	}
-	if err := m.Reset(); err != nil || e.volatile != nil {
+	if err := m.Reset(); err != nil || len(e.volatile) != 0 {
 		t.Fatal("a volatile state was used twice")
 	}
 }
@@ -109,7 +114,7 @@ func TestEstablished(t *testing.T) {
 type bare struct{}
 
 func (bare) Execute(uint8, []byte) []byte { return nil }
-func (bare) Init() error                  { return nil }
+func (bare) Init()                        {}
 
 func TestBareEngine(t *testing.T) {
 	m := platform.New(bare{})

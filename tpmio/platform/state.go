@@ -56,7 +56,7 @@ func (m *Machine) SetState(p Part, state []byte) error {
 		if len(state) == 0 {
 			return nil
 		}
-		return s.SetPermanentState(state)
+		return s.SetState(state, nil)
 	case Volatile:
 		clear(m.volatile)
 		m.volatile = nil
@@ -102,6 +102,5 @@ func (m *Machine) SetBufferSize(want uint32) (now, least, most uint32, err error
 	if want != 0 && m.on {
 		return 0, 0, 0, ErrRunning
 	}
-	now, least, most = b.SetBufferSize(want)
-	return now, least, most, nil
+	return b.SetBufferSize(want)
 }

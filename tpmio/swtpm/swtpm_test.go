@@ -36,19 +36,24 @@ func (e *fake) Execute(l uint8, c []byte) []byte {
 	binary.BigEndian.PutUint32(r[2:], uint32(len(r)))
 	return r
 }
-func (e *fake) Init() error                      { e.mu.Lock(); e.inits++; e.mu.Unlock(); return nil }
-func (e *fake) HashStart()                       { e.hashed = nil }
-func (e *fake) HashData(d []byte)                { e.hashed = append(e.hashed, d...) }
-func (e *fake) HashEnd()                         {}
-func (e *fake) PermanentState() ([]byte, error)  { return append([]byte(nil), e.permanent...), nil }
-func (e *fake) VolatileState() ([]byte, error)   { return []byte("volatile"), nil }
-func (e *fake) SetPermanentState(b []byte) error { e.permanent = bytes.Clone(b); return nil }
-func (e *fake) SetVolatileState(b []byte) error  { e.volatile = bytes.Clone(b); return nil }
-func (e *fake) SetBufferSize(w uint32) (uint32, uint32, uint32) {
+func (e *fake) Init()                           { e.mu.Lock(); e.inits++; e.mu.Unlock() }
+func (e *fake) HashStart()                      { e.hashed = nil }
+func (e *fake) HashData(d []byte)               { e.hashed = append(e.hashed, d...) }
+func (e *fake) HashEnd()                        {}
+func (e *fake) PermanentState() ([]byte, error) { return append([]byte(nil), e.permanent...), nil }
+func (e *fake) VolatileState() ([]byte, error)  { return []byte("volatile"), nil }
+func (e *fake) SetState(p, v []byte) error {
+	if p != nil {
+		e.permanent = bytes.Clone(p)
+	}
+	e.volatile = bytes.Clone(v)
+	return nil
+}
+func (e *fake) SetBufferSize(w uint32) (uint32, uint32, uint32, error) {
 	if w != 0 {
 		e.size = min(max(w, 2048), 4096)
 	}
-	return e.size, 2048, 4096
+	return e.size, 2048, 4096, nil
 }
 
 type rig struct {
