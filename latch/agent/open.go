@@ -46,7 +46,7 @@ func (c *Config) Open(version string) (r *Running, err error) {
 		}
 	}()
 	for _, s := range c.Channel.Listen {
-		l, err := listen(s)
+		l, err := openListener(s)
 		if err != nil {
 			return r, fmt.Errorf("channel.listen: %w", err)
 		}
@@ -64,9 +64,9 @@ func (c *Config) Open(version string) (r *Running, err error) {
 	return r, err
 }
 
-// listen opens one channel listener. A unix socket is for its owner and group;
+// openListener opens one channel listener. A unix socket is for its owner and group;
 // who may ask is said by allow-users or by the folder's permissions.
-func listen(s string) (net.Listener, error) {
+func openListener(s string) (net.Listener, error) {
 	network, addr, err := ParseListen(s)
 	if err != nil {
 		return nil, err

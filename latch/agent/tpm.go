@@ -9,13 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"holdfast/attest/evidence"
 	"holdfast/attest/provider"
@@ -51,8 +48,8 @@ func (c *TPMConfig) check() error {
 // open connects to the TPM and loads the key.
 func (c *TPMConfig) open(ctx context.Context) (provider.Provider, error) {
 	if !c.Shared {
-		if err := exclusive(c.Address); err != nil {
-			return nil, err
+		if err := tpmquote.CheckExclusive(c.Address); err != nil {
+			return nil, fmt.Errorf("provider.tpm.address: %w; or set shared: true and rely on the key's secret", err)
 		}
 	}
 	k, err := readSmall(c.Key)
@@ -118,62 +115,22 @@ func (t *tpm) Close() error {
 	return err
 }
 
-// exclusive refuses a TPM that other users of this machine can open: whoever
-// reaches it can ask it for quotes with any key whose secret he learns, and
-// extend PCRs.
-func exclusive(spec string) error {
-	kind, rest, _ := strings.Cut(spec, ":")
-	hint := "; make it reachable for the agent's user alone, or set shared: true and rely on the key's secret"
-	switch {
-	case kind == "inproc":
-		return private(rest)
-	case kind == "device":
-		if err := private(rest); err != nil {
-			return fmt.Errorf("provider.tpm.address: %w%s", err, hint)
-		}
-		return nil
-	case kind == "swtpm" && strings.HasPrefix(rest, "unix:"):
-		if err := private(strings.TrimPrefix(rest, "unix:")); err != nil {
-			return fmt.Errorf("provider.tpm.address: %w%s", err, hint)
-		}
-		return nil
-	case kind == "swtpm" || kind == "mssim":
-		if host, _, err := net.SplitHostPort(rest); err == nil && host != "" {
-			return fmt.Errorf("provider.tpm.address: every user of this machine can connect to %s%s", rest, hint)
-		}
-	}
-	return nil // dial says what is wrong with it
-}
-
-// private demands that a file, socket or folder belongs to root or to this
-// user and gives nothing to others, or lies in a folder that does so.
+// private demands that a file belongs to root or to this user and is open to
+// its owner only.
 func private(path string) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	for p, first := path, true; ; p, first = filepath.Dir(p), false {
-		st, err := os.Stat(p)
-		if err != nil {
-			if first && errors.Is(err, fs.ErrNotExist) {
-				continue // it is made later, in its folder
-			}
-			return err
-		}
-		sys, ok := st.Sys().(*syscall.Stat_t)
-		if !ok {
-			return fmt.Errorf("%s: owner unknown", p)
-		}
-		mine := sys.Uid == 0 || int(sys.Uid) == os.Getuid()
-		if first && !mine {
-			return fmt.Errorf("%s belongs to user %d, expected root or user %d", p, sys.Uid, os.Getuid())
-		}
-		if mine && st.Mode().Perm()&0o077 == 0 && (first || st.IsDir()) {
-			return nil
-		}
-		if !mine && !first || p == "/" || p == "." {
-			return fmt.Errorf("%s: other users can open it; expected mode 0600, or a folder of mode 0700 around it", path)
-		}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return fmt.Errorf("%s is not a regular file", path)
+	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d, expected user %d or root", path, st.Uid, os.Geteuid())
+	case st.Mode&0o077 != 0:
+		return fmt.Errorf("%s has mode %04o, so that others can open it; expected 0600 (chmod)", path, st.Mode&0o7777)
 	}
+	return nil
 }
 
 // readSmall reads a file of at most 64 KiB.
