@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,5 +130,59 @@ func TestRootFile(t *testing.T) {
 				t.Errorf("%q: got %v", c[1], err)
 			}
 		}
+	}
+}
+
+// TestRefused: bits flipped anywhere, other data, another root, a report
+// without its key.
+func TestRefused(t *testing.T) {
+	p, v, look := setup(t, evidence.ES256, evidence.ES256)
+	data := evidence.ReportData{9}
+	r, err := p.Report(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(v *verify.Verifier, r evidence.Report, look verify.Lookup, data evidence.ReportData, want verify.Fault) {
+		t.Helper()
+		res, err := v.Verify(r, look, data, time.Now())
+		if res != nil || err == nil || (want != "" && !errors.Is(err, &verify.Error{Fault: want})) {
+			t.Errorf("expected refusal %q, got %v, %v", want, res, err)
+		}
+	}
+	refused(v, r, look, evidence.ReportData{8}, verify.FaultReportData)
+	nothing := func([32]byte) (evidence.Endorsement, bool) { return evidence.Endorsement{}, false }
+	refused(v, r, nothing, data, verify.FaultNoEndorsement)
+	_, other, _ := setup(t, evidence.ES256, evidence.ES256)
+	refused(other, r, look, data, verify.FaultUnknownRoot)
+	bare := r
+	bare.Needs = nil
+	refused(v, bare, look, data, verify.FaultMalformed)
+	key, _ := look(r.Needs[0])
+	for _, e := range []struct {
+		e    evidence.Endorsement
+		want verify.Fault
+	}{
+		{evidence.Endorsement{Type: "text/plain", Body: key.Body}, verify.FaultEndorsement},
+		{evidence.Endorsement{Type: key.Type, Body: key.Body[1:]}, verify.FaultEndorsement},
+		{evidence.Endorsement{Type: key.Type}, verify.FaultEndorsement},
+	} {
+		x := r
+		x.Needs = [][32]byte{e.e.Hash()}
+		refused(v, x, func([32]byte) (evidence.Endorsement, bool) { return e.e, true }, data, e.want)
+	}
+	for i := range r.Body {
+		x := r
+		x.Body = slices.Clone(r.Body)
+		x.Body[i] ^= 4
+		refused(v, x, look, data, "")
+		x.Body = r.Body[:i]
+		refused(v, x, look, data, verify.FaultMalformed)
+	}
+	for i := range key.Body {
+		e := evidence.Endorsement{Type: key.Type, Body: slices.Clone(key.Body)}
+		e.Body[i] ^= 4
+		x := r
+		x.Needs = [][32]byte{e.Hash()}
+		refused(v, x, func([32]byte) (evidence.Endorsement, bool) { return e, true }, data, "")
 	}
 }
