@@ -164,8 +164,8 @@ func (f *file) check() error {
 		return err
 	}
 	for i, e := range f.Events {
-		if e.PCR > maxPCR || len(e.Only)+len(e.Require) == 0 {
-			return fmt.Errorf("events[%d]: expected a pcr of 0 to %d and a list only or require", i, maxPCR)
+		if !usable(e.PCR) || len(e.Only)+len(e.Require) == 0 {
+			return fmt.Errorf("events[%d]: expected %s, and a list only or require", i, usablePCRs)
 		}
 		f.Events[i].name = fmt.Sprintf("events.%d", e.PCR)
 	}
@@ -173,6 +173,12 @@ func (f *file) check() error {
 }
 
 const maxPCR = 23
+
+// usable says whether a rule can rest on a PCR: programs can reset 16 and 23
+// and extend them anew (PC Client Platform TPM Profile, section 4.6).
+func usable(pcr uint8) bool { return pcr <= maxPCR && pcr != 16 && pcr != 23 }
+
+const usablePCRs = "a PCR of 0 to 22 except 16, since programs reset 16 and 23"
 
 func (f *file) checkPCRs() error {
 	for bank, values := range f.PCRs {
@@ -184,8 +190,8 @@ func (f *file) checkPCRs() error {
 			return fmt.Errorf("pcrs.%s: no values", bank)
 		}
 		for i, accepted := range values {
-			if i > maxPCR || len(accepted) == 0 {
-				return fmt.Errorf("pcrs.%s.%d: expected an index of 0 to %d and at least one value", bank, i, maxPCR)
+			if !usable(i) || len(accepted) == 0 {
+				return fmt.Errorf("pcrs.%s.%d: expected %s, and at least one value", bank, i, usablePCRs)
 			}
 			for _, d := range accepted {
 				if len(d) != h.DigestSize() {
@@ -229,8 +235,8 @@ func (f *file) checkLists() error {
 				}
 			}
 		}
-		if c.MeasuredIn != nil && *c.MeasuredIn > maxPCR {
-			return fmt.Errorf("claims.executable-measured-in: expected a PCR of 0 to %d, got %d", maxPCR, *c.MeasuredIn)
+		if c.MeasuredIn != nil && !usable(*c.MeasuredIn) {
+			return fmt.Errorf("claims.executable-measured-in: expected %s; got %d", usablePCRs, *c.MeasuredIn)
 		}
 		for key, list := range map[string][]string{"units": c.Units, "services": c.Services, "listeners": c.Listeners, "network-namespaces": c.NetNS, "agent-versions": c.AgentVersion} {
 			for _, s := range list {
