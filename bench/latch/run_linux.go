@@ -25,6 +25,8 @@ type Chain interface {
 	ClientGroup() string
 	// Processes are the chain's own: gate, agent and reporter, by these names.
 	Processes() map[string]int
+	// Logs is what they printed, for the error of a failed run.
+	Logs() string
 }
 
 // Options of a run.
@@ -144,7 +146,7 @@ func (b *bench) start(ctx context.Context) error {
 	}
 	for _, side := range []string{"plain", "latch"} {
 		if _, err := b.sample(ctx, side, Point{Concurrency: 8, Time: 300 * time.Millisecond}); err != nil {
-			return fmt.Errorf("warm-up, %s: %w", side, err)
+			return fmt.Errorf("warm-up, %s: %w\n%s", side, err, b.chain.Logs())
 		}
 	}
 	return nil

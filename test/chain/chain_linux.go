@@ -130,6 +130,15 @@ func (c *Chain) ClientGroup() string { return c.clientGroup }
 // AgentOutput is the agent's log.
 func (c *Chain) AgentOutput() string { return c.agent.Output() }
 
+// Logs is what gate and agent printed.
+func (c *Chain) Logs() string {
+	out := "agent: " + c.agent.Output()
+	if c.gate != nil {
+		out += "\ngate: " + c.gate.Output()
+	}
+	return out
+}
+
 // run runs the holdfast program on the server's machine.
 func (c *Chain) run(args ...string) (string, error) {
 	return c.o.Server.Run(append([]string{c.o.Binary}, args...)...)
@@ -147,10 +156,10 @@ func (c *Chain) startTPM() (err error) {
 	return waitFor(c.tpm, c.path("private/tpm.sock"))
 }
 
-// waitFor waits for a unix socket to appear.
-func waitFor(p *netns.Process, socket string) error {
+// waitFor waits for a file or socket that says that a program is ready.
+func waitFor(p *netns.Process, file string) error {
 	for range 2000 {
-		if st, err := os.Stat(socket); err == nil && st.Mode()&os.ModeSocket != 0 {
+		if _, err := os.Stat(file); err == nil {
 			return nil
 		}
 		select {
@@ -159,7 +168,7 @@ func waitFor(p *netns.Process, socket string) error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("no socket %s after 10 s: %s", socket, p.Output())
+	return fmt.Errorf("%s is not there after 10 s: %s", file, p.Output())
 }
 
 // cgroupPath is a group's name below the cgroup v2 root.
@@ -200,13 +209,15 @@ func (c *Chain) startAgent() (err error) {
 	return nil
 }
 
-// StartGate starts a gate on ClientGroup, for clients that run in there.
+// StartGate starts a gate on ClientGroup, for clients that run in there. It
+// logs warnings only: a line for each release would be measured too.
 func (c *Chain) StartGate() (err error) {
-	c.gate, err = c.o.Client.Start(netns.Command{Args: []string{c.o.Binary, "latch", "gate", "--config", c.GateConfig()}, Time: 10 * time.Minute})
+	ready := c.path("gate.ready")
+	c.gate, err = c.o.Client.Start(netns.Command{Args: []string{c.o.Binary, "--log-level", "warn", "latch", "gate", "--config", c.GateConfig(), "--ready", ready}, Time: 10 * time.Minute})
 	if err != nil {
 		return err
 	}
-	return c.gate.WaitOutput("ready", 20*time.Second)
+	return waitFor(c.gate, ready)
 }
 
 // Processes names the chain's own processes.

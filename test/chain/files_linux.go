@@ -61,7 +61,7 @@ func (c *Chain) writeFiles() error {
 	if !ok {
 		return fmt.Errorf("attestation key %q, expected ML-DSA-65 or ECC-P256", c.o.AK)
 	}
-	policy, agent := policyText, agentText
+	policy, agent, environment := policyText, agentText, Environment
 	if c.o.Config != "" {
 		config, err := hashConfig(c.o.Config)
 		if err != nil {
@@ -72,6 +72,7 @@ func (c *Chain) writeFiles() error {
 	}
 	if c.o.Simulated > 0 {
 		policy += "simulated: allow\n"
+		environment = "SIMULATED/" + Environment + "/" + Environment // root and report key have the same name here
 		agent += fmt.Sprintf("  simulated: {name: %s, algorithm: %s, latency: %s, trust: %q}\n", Environment, signature, c.o.Simulated, c.path("trust.yaml"))
 	} else {
 		rules, err := c.eventRules()
@@ -81,7 +82,7 @@ func (c *Chain) writeFiles() error {
 		policy += "  executable-measured-in: " + strconv.Itoa(measuredPCR) + "\n" + rules
 		agent += c.tpmProvider()
 	}
-	fill := strings.NewReplacer("ENVIRONMENT", Environment, "ALGORITHM", signature, "SERVICE", c.o.ServiceName, "ADDRESS", strconv.Quote(c.o.Address),
+	fill := strings.NewReplacer("ENVIRONMENT", environment, "ALGORITHM", signature, "SERVICE", c.o.ServiceName, "ADDRESS", strconv.Quote(c.o.Address),
 		"AGENT", strconv.Quote(c.Agent()), "EXECUTABLE", executable)
 	agent = strings.Replace(agent, "GROUP", strconv.Quote(c.machineGroup), 1)
 	agent = strings.Replace(agent, "executables: [EXECUTABLE]", "executables: ["+strconv.Quote(c.o.Executable)+"]", 1)

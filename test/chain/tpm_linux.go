@@ -5,7 +5,6 @@ package chain
 import (
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // measure is the measured launch: the digests of the agent's program, the
@@ -28,13 +27,16 @@ func (c *Chain) enroll() error {
 	if c.o.Simulated > 0 {
 		return nil
 	}
-	_, err := c.run("attest", "enroll", "--tpm", c.TPM(), "--environment", Environment, "--key", c.path("private/ak.json"), "--algorithm", c.o.AK,
-		"--trust", c.path("trust.yaml"))
+	args := []string{"attest", "enroll", "--tpm", c.TPM(), "--name", Environment, "--key", c.path("private/ak"), "--secret", c.path("private/ak.secret"), "--trust", c.path("trust.yaml")}
+	if c.o.AK == "ECC-P256" {
+		args = append(args, "--ecc", "P-256")
+	}
+	_, err := c.run(args...)
 	return err
 }
 
 // tpmProvider is the agent's way to the TPM.
 func (c *Chain) tpmProvider() string {
-	return strings.NewReplacer("TPM", strconv.Quote(c.TPM()), "KEY", strconv.Quote(c.path("private/ak.json")), "LOG", strconv.Quote(c.path("events.log")),
-		"PCRS", fmt.Sprintf("%q", "sha256:"+strconv.Itoa(measuredPCR))).Replace("  tpm: {address: TPM, key: KEY, secret: SECRET, pcrs: [PCRS], event-logs: [LOG]}\n")
+	return fmt.Sprintf("  tpm: {address: %q, key: %q, secret: %q, pcrs: [\"sha256:%d\"], event-logs: [%q]}\n",
+		c.TPM(), c.path("private/ak"), c.path("private/ak.secret"), measuredPCR, c.path("events.log"))
 }

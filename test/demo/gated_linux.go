@@ -34,7 +34,7 @@ func (s *stage) genuineGated(plain float64) (Genuine, error) {
 	released := logLines(r.output, "released")
 	g.Released = r.answered && len(released) > 0
 	if len(released) > 0 {
-		g.Evidence = evidence(released[0])
+		g.Evidence = evidence(released[0], s.ak)
 	}
 	if !g.Released {
 		g.Transcript = r.output + "\nagent: " + s.chain.AgentOutput()
@@ -72,15 +72,13 @@ func logLines(output, word string) []map[string]any {
 	return out
 }
 
-// evidence puts a log line of a release into words.
-func evidence(l map[string]any) string {
-	var words []string
-	for _, key := range []string{"evidence", "environment", "signature", "class"} {
-		if v, ok := l[key].(string); ok && v != "" {
-			words = append(words, v)
-		}
+// evidence puts the log line of a release into words.
+func evidence(l map[string]any, ak string) string {
+	kind := "TPM quote"
+	if l["simulated"] == true {
+		kind = "SIMULATED report"
 	}
-	return strings.Join(words, ", ")
+	return fmt.Sprintf("%s by the pinned %s key of %q over this session's binder; event log and policy hold", kind, ak, l["environment"])
 }
 
 // nobody has no privileges: 65534 on every Linux that we know.

@@ -55,6 +55,7 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	stop := context.AfterFunc(ctx, func() { _ = s.net.Close() }) // ends whatever an act waits for
 	defer stop()
+	s.ak = o.AK
 	err = s.play(ctx, o, r)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

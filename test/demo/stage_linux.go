@@ -27,6 +27,7 @@ type stage struct {
 	bin                    string // the holdfast program, a copy that everybody can run
 	log                    func(format string, args ...any)
 	chain                  *chain.Chain
+	ak                     string // algorithm of the attestation key
 }
 
 // newStage makes namespaces, certificates and the web server.
