@@ -13,10 +13,16 @@ import (
 	"holdfast/enclave/sgx/image"
 )
 
+// enclaveVerbs are the subcommands; those of one operating system add
+// themselves.
+var enclaveVerbs = []func(*globals) *cobra.Command{enclaveMeasure}
+
 func init() {
 	register(func(g *globals) *cobra.Command {
-		c := &cobra.Command{Use: "enclave", Short: "SGX enclaves without SGX: look at an image (running them is not built yet)"}
-		c.AddCommand(enclaveMeasure(g))
+		c := &cobra.Command{Use: "enclave", Short: "SGX enclaves without SGX: measure and run them"}
+		for _, v := range enclaveVerbs {
+			c.AddCommand(v(g))
+		}
 		return c
 	})
 }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+type area struct{ start, end uint64 }
+
+// readMaps lists the mappings of a process.
+func readMaps(pid int) ([]area, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return nil, fmt.Errorf("enclave/host: mappings of the enclave process: %w", err)
+	}
+	var out []area
+	for _, l := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		var a area
+		if _, err := fmt.Sscanf(l, "%x-%x", &a.start, &a.end); err != nil {
+			return nil, fmt.Errorf("enclave/host: mapping %q: %w", l, err)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"holdfast/enclave/monitor"
+	"holdfast/enclave/sgx"
+)
+
+// Shared is memory that application and enclave both reach, outside ELRANGE:
+// the application's memory as the enclave sees it.
+type Shared struct {
+	Addr uint64 // where the enclave finds it
+	Size uint64 // bytes, a multiple of the page size
+	File *os.File
+}
+
+// Thread runs the code of one enclave thread in a process of its own. One
+// goroutine at a time uses it.
+type Thread struct {
+	p     *Platform
+	e     *monitor.Enclave
+	stale map[uint64]struct{} // addresses whose mapping changed; under p.Mu
+
+	pid     int
+	xsave   []byte // the process's whole XSAVE image
+	ask     chan func()
+	done    chan struct{}
+	once    sync.Once
+	kick    atomic.Bool
+	running atomic.Bool
+}
+
+// Stop says why enclave code stopped.
+type Stop struct {
+	Interrupt bool  // nothing happened: the thread was interrupted
+	Vector    uint8 // the exception
+	ErrorCode uint32
+	Address   uint64 // of a page fault
+}
+
+// ErrGone says that the enclave's process died.
+var ErrGone = errors.New("enclave/host: the enclave's process is gone")
+
+// NewThread starts a process for a thread of e, with the shared regions mapped
+// readable and writable at their addresses.
+func (p *Platform) NewThread(e *monitor.Enclave, shared ...Shared) (*Thread, error) {
+	t := &Thread{p: p, e: e, stale: map[uint64]struct{}{}, ask: make(chan func()), done: make(chan struct{})}
+	for _, s := range shared {
+		if s.Addr < e.Base()+e.Size() && e.Base() < s.Addr+s.Size {
+			return nil, fmt.Errorf("enclave/host: shared memory at %#x lies inside the enclave's range", s.Addr)
+		}
+	}
+	started := make(chan error, 1)
+	go t.trace(shared, started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	p.Mu.Lock()
+	for linear := range p.pages[e] {
+		t.stale[linear] = struct{}{}
+	}
+	p.threads[t] = struct{}{}
+	p.Mu.Unlock()
+	return t, nil
+}
+
+// trace owns the process: ptrace calls must come from the thread that started
+// it.
+func (t *Thread) trace(shared []Shared, started chan<- error) {
+	runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+	defer close(t.done)
+	err := t.start(shared)
+	started <- err
+	if err != nil {
+		return
+	}
+	for f := range t.ask {
+		f()
+	}
+	_ = unix.Kill(t.pid, unix.SIGKILL)
+	var ws unix.WaitStatus
+	_, _ = unix.Wait4(t.pid, &ws, unix.WALL, nil)
+}
+
+// do runs f on the tracing thread.
+func (t *Thread) do(f func()) error {
+	ran := make(chan struct{})
+	select {
+	case t.ask <- func() { f(); close(ran) }:
+		<-ran
+		return nil
+	case <-t.done:
+		return ErrGone
+	}
+}
+
+// Close ends the process.
+func (t *Thread) Close() {
+	t.once.Do(func() {
+		t.p.Mu.Lock()
+		delete(t.p.threads, t)
+		t.p.Mu.Unlock()
+		t.Kill()
+		close(t.ask)
+	})
+	<-t.done
+}
+
+// Kill ends the process at once; a Run that is under way returns ErrGone.
+func (t *Thread) Kill() { _ = unix.Kill(t.pid, unix.SIGKILL) }
+
+func (t *Thread) start(shared []Shared) error {
+	files := []*os.File{t.p.stub, t.p.fd}
+	for _, s := range shared {
+		files = append(files, s.File)
+	}
+	cmd := exec.Command("/proc/self/fd/3")
+	cmd.Args = []string{"enclave"}
+	cmd.Env = []string{}
+	cmd.ExtraFiles = files
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("enclave/host: start an enclave process: %w", err)
+	}
+	t.pid = cmd.Process.Pid
+	_ = cmd.Process.Release() // waited for by hand
+	var ws unix.WaitStatus
+	if _, err := unix.Wait4(t.pid, &ws, unix.WALL, nil); err != nil || !ws.Stopped() {
+		return fmt.Errorf("enclave/host: the enclave process did not stop at its start: %v %#x", err, uint32(ws))
+	}
+	err := t.confine(shared)
+	if err != nil {
+		_ = unix.Kill(t.pid, unix.SIGKILL)
+		_, _ = unix.Wait4(t.pid, &ws, unix.WALL, nil)
+	}
+	return err
+}
+
+// confine takes away what the process has and gives it what it needs.
+func (t *Thread) confine(shared []Shared) error {
+	if err := unix.PtraceSetOptions(t.pid, unix.PTRACE_O_EXITKILL|unix.PTRACE_O_TRACESYSGOOD); err != nil {
+		return fmt.Errorf("enclave/host: PTRACE_SETOPTIONS: %w", err)
+	}
+	maps, err := readMaps(t.pid)
+	if err != nil {
+		return err
+	}
+	for _, m := range maps {
+		if m.start == stubAddr || m.start >= 1<<47 {
+			continue
+		}
+		if _, err := t.inject(unix.SYS_MUNMAP, m.start, m.end-m.start); err != nil {
+			return fmt.Errorf("enclave/host: unmap %#x: %w", m.start, err)
+		}
+	}
+	for i, s := range shared {
+		if err := t.mmap(s.Addr, s.Size, unix.PROT_READ|unix.PROT_WRITE, uint64(5+i), 0); err != nil {
+			return fmt.Errorf("enclave/host: map shared memory at %#x: %w", s.Addr, err)
+		}
+	}
+	calls := [][]uint64{
+		{unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1},
+		{unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0},
+	}
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		calls = append([][]uint64{{unix.SYS_SETGROUPS, 0, 0}, {unix.SYS_SETRESGID, nobody, nobody, nobody}, {unix.SYS_SETRESUID, nobody, nobody, nobody}}, calls...)
+	}
+	for _, c := range calls {
+		if _, err := t.inject(c[0], c[1:]...); err != nil {
+			return fmt.Errorf("enclave/host: confine the enclave process (system call %d): %w", c[0], err)
+		}
+	}
+	t.xsave, err = getXState(t.pid)
+	return err
+}
+
+// inject makes one system call in the process.
+func (t *Thread) inject(nr uint64, args ...uint64) (uint64, error) {
+	var a [6]uint64
+	copy(a[:], args)
+	var r unix.PtraceRegs
+	if err := unix.PtraceGetRegs(t.pid, &r); err != nil {
+		return 0, err
+	}
+	r.Rip, r.Rax, r.Orig_rax = stubCode, nr, ^uint64(0)
+	r.Rdi, r.Rsi, r.Rdx, r.R10, r.R8, r.R9 = a[0], a[1], a[2], a[3], a[4], a[5]
+	if err := unix.PtraceSetRegs(t.pid, &r); err != nil {
+		return 0, err
+	}
+	for {
+		if err := unix.PtraceCont(t.pid, 0); err != nil {
+			return 0, err
+		}
+		var ws unix.WaitStatus
+		if _, err := unix.Wait4(t.pid, &ws, unix.WALL, nil); err != nil {
+			return 0, err
+		}
+		if !ws.Stopped() {
+			return 0, ErrGone
+		}
+		if ws.StopSignal() == unix.SIGTRAP {
+			break
+		}
+		if ws.StopSignal() != kickSignal { // a kick that came meanwhile is remembered by its flag
+			return 0, fmt.Errorf("signal %v in an injected system call", ws.StopSignal())
+		}
+	}
+	if err := unix.PtraceGetRegs(t.pid, &r); err != nil {
+		return 0, err
+	}
+	if r.Rip != stubCode+opLen+1 {
+		return 0, fmt.Errorf("an injected system call ended at %#x", r.Rip)
+	}
+	if e := int64(r.Rax); e < 0 && e > -4096 {
+		return 0, syscall.Errno(-e)
+	}
+	return r.Rax, nil
+}
+
+func (t *Thread) mmap(addr, size, prot, fd, offset uint64) error {
+	got, err := t.inject(unix.SYS_MMAP, addr, size, prot, unix.MAP_SHARED|unix.MAP_FIXED, fd, offset)
+	if err == nil && got != addr {
+		err = fmt.Errorf("mapped at %#x instead of %#x", got, addr)
+	}
+	return err
+}
+
+// change is one range of linear addresses whose mapping differs from the
+// monitor's.
+type change struct {
+	linear, size uint64
+	m            mapping // of the first page; the frames follow each other
+	there        bool
+}
+
+// changes collects what is stale, neighbours joined: an enclave is loaded into
+// frames that follow each other, so a thousand pages become a few ranges.
+func (t *Thread) changes() []change {
+	t.p.Mu.Lock()
+	defer t.p.Mu.Unlock()
+	if len(t.stale) == 0 {
+		return nil
+	}
+	addrs := make([]uint64, 0, len(t.stale))
+	for linear := range t.stale {
+		addrs = append(addrs, linear)
+	}
+	clear(t.stale)
+	slices.Sort(addrs)
+	var out []change
+	for _, linear := range addrs {
+		m, there := t.p.pages[t.e][linear]
+		if n := len(out); n > 0 {
+			l := &out[n-1]
+			pages := l.size / sgx.PageSize
+			if l.linear+l.size == linear && l.there == there && (!there || m.perm == l.m.perm && uint64(m.f) == uint64(l.m.f)+pages) {
+				l.size += sgx.PageSize
+				continue
+			}
+		}
+		out = append(out, change{linear, sgx.PageSize, m, there})
+	}
+	return out
+}
+
+// sync brings the process's mappings up to date with the monitor's.
+func (t *Thread) sync() error {
+	for _, c := range t.changes() {
+		var err error
+		if c.there {
+			var prot uint64
+			if c.m.perm&sgx.PermR != 0 {
+				prot |= unix.PROT_READ
+			}
+			if c.m.perm&sgx.PermW != 0 {
+				prot |= unix.PROT_WRITE
+			}
+			if c.m.perm&sgx.PermX != 0 {
+				prot |= unix.PROT_EXEC
+			}
+			err = t.mmap(c.linear, c.size, prot, 4, uint64(c.m.f)*sgx.PageSize)
+		} else {
+			_, err = t.inject(unix.SYS_MUNMAP, c.linear, c.size)
+		}
+		if err != nil {
+			return fmt.Errorf("enclave/host: page %#x: %w", c.linear, err)
+		}
+	}
+	return nil
+}

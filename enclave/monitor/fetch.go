@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package monitor
+
+import "holdfast/enclave/sgx"
+
+// Fetch reads the instruction bytes at a linear address of e into b, as the
+// processor would fetch them. It reports false if the enclave may not execute
+// there.
+func (m *Monitor) Fetch(e *Enclave, linear uint64, b []byte) bool {
+	if !e.contains(linear, uint64(len(b))) {
+		return false
+	}
+	for i := range b {
+		p, f := m.page(e, linear+uint64(i))
+		if p == nil || p.typ != sgx.PageREG || p.pending || p.modified || p.blocked || p.perm&sgx.PermX == 0 {
+			return false
+		}
+		b[i] = m.b.Page(f)[(linear+uint64(i))%sgx.PageSize]
+	}
+	return true
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package urts
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"holdfast/enclave/monitor"
+	"holdfast/enclave/sgx"
+)
+
+// Commands of the trusted runtime, in RDI at EENTER.
+const (
+	cmdInit      = -1 // ECMD_INIT_ENCLAVE
+	cmdOReturn   = -2 // ECMD_ORET
+	cmdException = -3 // ECMD_EXCEPT
+)
+
+// What comes back in RDI at EEXIT: an OCALL's index, or:
+const exitReturn = -1 // OCMD_ERET
+
+// The application is not native code here: these two addresses name where it
+// would go on. They are outside ELRANGE and nothing is mapped there.
+const (
+	returnAddr = 0x7000_0000_1000 // behind the application's EENTER
+	aepAddr    = 0x7000_0000_2000 // its asynchronous exit pointer
+)
+
+// ErrCrashed says that the enclave raised an exception that it did not handle;
+// it is of no more use.
+var ErrCrashed = errors.New("urts: the enclave crashed")
+
+// ErrClosed says that the enclave was closed.
+var ErrClosed = errors.New("urts: the enclave is closed")
+
+// StatusError is an sgx_status_t other than success that the trusted runtime
+// returned.
+type StatusError uint32
+
+func (s StatusError) Error() string {
+	return fmt.Sprintf("urts: the enclave returned sgx_status_t %#x", uint32(s))
+}
+
+// ECall calls function index of the enclave with a marshalling structure at
+// address ms of the shared memory (0 for none).
+func (e *Enclave) ECall(index int, ms uint64) error {
+	if index < 0 {
+		return fmt.Errorf("urts: ECALL %d: an index is not negative", index)
+	}
+	return e.call(int64(index), ms)
+}
+
+func (e *Enclave) call(command int64, ms uint64) error {
+	s := <-e.slots
+	defer func() { e.slots <- s }()
+	e.mu.Lock()
+	closed := e.closed
+	e.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
+	status, err := e.enter(s, command, ms, s.stack)
+	switch {
+	case err != nil:
+		return err
+	case status != 0:
+		return StatusError(status)
+	}
+	return nil
+}
+
+// initRuntime lets the trusted runtime set itself up.
+func (e *Enclave) initRuntime() error {
+	at, err := e.Memory.Alloc(4096)
+	if err != nil {
+		return err
+	}
+	b, err := e.Memory.Bytes(at, 4096)
+	if err != nil {
+		return err
+	}
+	le := binary.LittleEndian
+	const (
+		baseline   = 0x7ff   // SSE to SSE4.2: what the trusted runtime demands
+		sdkVersion = 5       // of the structure: SDK 3.0
+		extended   = 1 << 63 // feature_set[0]: the structure has this field
+	)
+	le.PutUint64(b[0:], baseline)
+	le.PutUint32(b[8:], sdkVersion)
+	le.PutUint64(b[16:], extended)
+	if err := e.call(cmdInit, at); err != nil {
+		return fmt.Errorf("initialize the trusted runtime: %w", err)
+	}
+	return nil
+}
+
+// enter runs one EENTER until its EEXIT with a result, serving OCALLs. sp is
+// the top of the untrusted stack.
+func (e *Enclave) enter(s *slot, command int64, ms, sp uint64) (uint32, error) {
+	for {
+		rdi, rsi, err := e.round(s, command, ms, sp)
+		if err != nil {
+			return 0, err
+		}
+		if rdi == exitReturn {
+			return uint32(rsi), nil
+		}
+		if rdi < 0 || e.ocalls == nil {
+			command, ms = cmdOReturn, uint64(statusUnsupported)
+			continue
+		}
+		command, ms = cmdOReturn, uint64(e.ocalls(e.Memory, int(rdi), rsi))
+	}
+}
+
+// statusUnsupported tells the enclave that nobody serves its OCALL
+// (SGX_ERROR_OCALL_NOT_ALLOWED, sgx_error.h).
+const statusUnsupported = 0x1002
+
+// round is one EENTER to the matching EEXIT, through any number of asynchronous
+// exits and exceptions that the enclave handles.
+func (e *Enclave) round(s *slot, command int64, ms, sp uint64) (rdi int64, rsi uint64, err error) {
+	if err := e.eenter(s, command, ms, sp); err != nil {
+		return 0, 0, err
+	}
+	for {
+		exited, fault, err := e.runInside(s)
+		if err != nil {
+			return 0, 0, err
+		}
+		if exited {
+			r := &s.cpu.Regs
+			return int64(r.RDI), r.RSI, nil
+		}
+		if fault {
+			handled, err := e.exception(s, sp)
+			if err != nil {
+				return 0, 0, err
+			}
+			if !handled {
+				return 0, 0, ErrCrashed
+			}
+		}
+		if err := e.eresume(s, sp); err != nil {
+			return 0, 0, err
+		}
+	}
+}
+
+func (e *Enclave) eenter(s *slot, command int64, ms, sp uint64) error {
+	r := &s.cpu.Regs
+	*r = monitor.Regs{RAX: uint64(sgx.EENTER), RBX: s.tcs, RCX: aepAddr, RDI: uint64(command), RSI: ms, RSP: sp, RBP: sp, RFLAGS: 0x202, XCR0: 7}
+	e.p.Mu.Lock()
+	o := e.p.Monitor.ENCLU(&s.cpu, e.e, returnAddr)
+	e.p.Mu.Unlock()
+	return leaf("EENTER", o)
+}
+
+func (e *Enclave) eresume(s *slot, sp uint64) error {
+	r := &s.cpu.Regs
+	r.RAX, r.RBX, r.RCX, r.RSP, r.RBP, r.XCR0 = uint64(sgx.ERESUME), s.tcs, aepAddr, sp, sp, 7
+	e.p.Mu.Lock()
+	o := e.p.Monitor.ENCLU(&s.cpu, e.e, aepAddr)
+	e.p.Mu.Unlock()
+	if err := leaf("ERESUME", o); err != nil {
+		return err
+	}
+	return s.t.LoadX(&s.cpu)
+}
+
+// runInside lets the enclave run until it exits, or until an asynchronous exit:
+// then fault says whether an exception caused it.
+func (e *Enclave) runInside(s *slot) (exited, fault bool, err error) {
+	for {
+		stop, err := s.t.Run(&s.cpu)
+		if err != nil {
+			return false, false, err
+		}
+		var o monitor.Outcome
+		if stop.Vector == sgx.VectorUD && e.atENCLU(s.cpu.Regs.RIP) {
+			e.p.Mu.Lock()
+			o = e.p.Monitor.ENCLU(&s.cpu, nil, s.cpu.Regs.RIP+uint64(len(sgx.OpENCLU)))
+			e.p.Mu.Unlock()
+			if o.Vector == 0 {
+				if s.cpu.Inside() == nil {
+					return true, false, nil
+				}
+				continue
+			}
+		} else {
+			o = monitor.Outcome{Vector: stop.Vector, ErrorCode: stop.ErrorCode, Address: stop.Address}
+		}
+		if err := s.t.SaveX(&s.cpu); err != nil {
+			return false, false, err
+		}
+		e.p.Mu.Lock()
+		aex := e.p.Monitor.AEX(&s.cpu, !stop.Interrupt, o.Vector, o.ErrorCode, o.Address)
+		e.p.Mu.Unlock()
+		return false, !stop.Interrupt, leaf("AEX", aex)
+	}
+}
+
+// atENCLU looks whether the instruction at rip is ENCLU, in a page that the
+// enclave may execute.
+func (e *Enclave) atENCLU(rip uint64) bool {
+	e.p.Mu.Lock()
+	defer e.p.Mu.Unlock()
+	var op [3]byte
+	return e.p.Monitor.Fetch(e.e, rip, op[:]) && op == sgx.OpENCLU
+}
+
+// exception asks the enclave to handle what is recorded in its SSA: a nested
+// EENTER on the next slot. handled is false if the enclave gives up.
+func (e *Enclave) exception(s *slot, sp uint64) (handled bool, err error) {
+	// Below the frame of the interrupted call.
+	sp -= 16 << 10
+	if err := e.eenter(s, cmdException, 0, sp); err != nil {
+		var l *LeafError
+		if errors.As(err, &l) { // no SSA frame left: the handler itself faulted
+			return false, nil
+		}
+		return false, err
+	}
+	for {
+		exited, fault, err := e.runInside(s)
+		if err != nil {
+			return false, err
+		}
+		if exited {
+			return int64(s.cpu.Regs.RDI) == exitReturn && uint32(s.cpu.Regs.RSI) == 0, nil
+		}
+		if fault {
+			return false, nil
+		}
+		if err := e.eresume(s, sp); err != nil {
+			return false, err
+		}
+	}
+}

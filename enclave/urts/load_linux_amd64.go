@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package urts
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"holdfast/enclave/host"
+	"holdfast/enclave/monitor"
+	"holdfast/enclave/sgx"
+	"holdfast/enclave/sgx/image"
+)
+
+// enclaveBase is where enclaves are put: a multiple of every size that an image
+// may have. Each enclave has an address space of its own.
+const enclaveBase = 0x2000_0000_0000
+
+// Options of a load.
+type Options struct {
+	// Debug sets the DEBUG attribute: the enclave can be looked into, and gets
+	// other keys. The signer must allow it.
+	Debug bool
+	// SharedSize is the size of the shared memory in bytes; 0 means 4 MiB.
+	SharedSize int
+	// OCalls serves the OCALLs.
+	OCalls OCallFunc
+}
+
+// OCallFunc serves OCALL index; ms is the address of the marshalling structure
+// in m. The result goes to the enclave as sgx_status_t, 0 for success. It runs
+// on the goroutine of the ECALL and may make ECALLs itself.
+type OCallFunc func(m *Memory, index int, ms uint64) uint32
+
+// Enclave is a loaded enclave. ECalls may come from many goroutines; each takes
+// a free thread of the enclave or waits for one.
+type Enclave struct {
+	Memory *Memory
+
+	p      *host.Platform
+	e      *monitor.Enclave
+	secs   monitor.Frame
+	frames []monitor.Frame
+	slots  chan *slot
+	all    []*slot
+	ocalls OCallFunc
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// slot is one thread of the enclave: a TCS, the process that runs it, a piece
+// of untrusted stack.
+type slot struct {
+	tcs   uint64
+	cpu   monitor.CPU
+	t     *host.Thread
+	stack uint64 // top
+}
+
+const stackSize = 256 << 10
+
+// LeafError says that an SGX instruction refused.
+type LeafError struct {
+	Leaf    string
+	Outcome monitor.Outcome
+}
+
+func (e *LeafError) Error() string {
+	if e.Outcome.Vector != 0 {
+		return fmt.Sprintf("urts: %s raised exception %d", e.Leaf, e.Outcome.Vector)
+	}
+	return fmt.Sprintf("urts: %s: %v", e.Leaf, e.Outcome.Code)
+}
+
+func leaf(name string, o monitor.Outcome) error {
+	if o.OK() {
+		return nil
+	}
+	return &LeafError{name, o}
+}
+
+// Load builds and initializes an enclave and, for an SDK image, lets its trusted
+// runtime initialize itself.
+func Load(p *host.Platform, img *image.Image, o Options) (*Enclave, error) {
+	if img.Sig == nil {
+		return nil, errors.New("urts: the image has no SIGSTRUCT; give a signed one")
+	}
+	if o.SharedSize == 0 {
+		o.SharedSize = 4 << 20
+	}
+	m, err := NewMemory(o.SharedSize)
+	if err != nil {
+		return nil, err
+	}
+	e := &Enclave{Memory: m, p: p, secs: monitor.NoFrame, ocalls: o.OCalls}
+	tcs, err := e.build(img, o)
+	if err == nil {
+		err = e.threads(tcs)
+	}
+	if err == nil {
+		err = e.initRuntime()
+	}
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// attributes chooses what the processor would be asked for: 64 bit, the widest
+// XFRM that is offered here and that the signer leaves free.
+func attributes(s *sgx.SigStruct, want sgx.Attributes, debug bool) sgx.Attributes {
+	a := sgx.Attributes{Flags: want.Flags | sgx.FlagMode64, XFRM: 3}
+	if debug {
+		a.Flags |= sgx.FlagDebug
+	}
+	const avx = 7
+	if avx&s.AttrMask.XFRM == s.Attributes.XFRM&s.AttrMask.XFRM {
+		a.XFRM = avx
+	}
+	return a
+}
+
+func (e *Enclave) build(img *image.Image, o Options) (tcs []uint64, err error) {
+	e.p.Mu.Lock()
+	defer e.p.Mu.Unlock()
+	f, err := e.alloc()
+	if err != nil {
+		return nil, err
+	}
+	s := sgx.SECS{Size: img.Size, BaseAddr: enclaveBase, SSAFrameSize: img.SSAFrameSize, MiscSelect: img.MiscSelect, Attributes: attributes(img.Sig, img.Attributes, o.Debug)}
+	enclave, out := e.p.Monitor.ECREATE(f, (*[sgx.PageSize]byte)(s.AppendTo(nil)))
+	if err := leaf("ECREATE", out); err != nil {
+		return nil, err
+	}
+	e.e, e.secs = enclave, f
+	var zero [sgx.PageSize]byte
+	for i := range img.Pages {
+		pg := &img.Pages[i]
+		f, err := e.alloc()
+		if err != nil {
+			return nil, err
+		}
+		data := pg.Data
+		if data == nil {
+			data = &zero
+		}
+		if err := leaf("EADD", e.p.Monitor.EADD(e.secs, f, enclaveBase+pg.Offset, pg.Info, data)); err != nil {
+			return nil, fmt.Errorf("%w (page %#x)", err, pg.Offset)
+		}
+		for c := uint32(0); c < 16; c++ {
+			if pg.Extend&(1<<c) != 0 {
+				if err := leaf("EEXTEND", e.p.Monitor.EEXTEND(e.secs, f, c*sgx.ExtendSize)); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if pg.Info.Type == sgx.PageTCS {
+			tcs = append(tcs, enclaveBase+pg.Offset)
+		}
+	}
+	if len(tcs) == 0 {
+		return nil, errors.New("urts: the image has no thread (no TCS)")
+	}
+	return tcs, leaf("EINIT", e.p.Monitor.EINIT(e.secs, img.Sig.AppendTo(nil)))
+}
+
+func (e *Enclave) alloc() (monitor.Frame, error) {
+	f, err := e.p.Alloc()
+	if err == nil {
+		e.frames = append(e.frames, f)
+	}
+	return f, err
+}
+
+func (e *Enclave) threads(tcs []uint64) error {
+	e.slots = make(chan *slot, len(tcs))
+	for _, at := range tcs {
+		stack, err := e.Memory.Alloc(stackSize)
+		if err != nil {
+			return err
+		}
+		s := &slot{tcs: at, stack: stack + stackSize - 64}
+		s.cpu.XSave = make([]byte, sgx.XSaveLegacy+256)
+		s.cpu.Regs.XCR0 = 7
+		if s.t, err = e.p.NewThread(e.e, host.Shared{Addr: MemoryAddr, Size: uint64(len(e.Memory.b)), File: e.Memory.file}); err != nil {
+			return err
+		}
+		e.all = append(e.all, s)
+		e.slots <- s
+	}
+	return nil
+}
+
+// MREnclave is the enclave's measurement.
+func (e *Enclave) MREnclave() [32]byte { return e.e.MREnclave() }
+
+// Close ends the threads and gives the pages back. ECALLs that run end with an
+// error.
+func (e *Enclave) Close() {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return
+	}
+	e.closed = true
+	e.mu.Unlock()
+	for _, s := range e.all {
+		s.t.Close()
+	}
+	e.p.Mu.Lock()
+	defer e.p.Mu.Unlock()
+	for _, s := range e.all {
+		if s.cpu.Inside() != nil { // its process is gone: nothing of it runs any more
+			e.p.Monitor.AEX(&s.cpu, false, 0, 0, 0)
+		}
+	}
+	for i := len(e.frames) - 1; i >= 0; i-- { // the SECS is the first, and goes last
+		if o := e.p.Monitor.EREMOVE(e.frames[i]); o.OK() {
+			e.p.Free(e.frames[i])
+		}
+	}
+	if e.e != nil {
+		e.p.Forget(e.e)
+	}
+	e.Memory.Close()
+}

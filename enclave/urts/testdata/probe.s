@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+# The enclave of the tests: no SDK, no stack, a few commands that use what an
+# enclave can do and try what it must not. Built by `go generate` into probe.bin,
+# which starts at the enclave's base. Entry: RAX = CSSA, RCX = where to exit to,
+# RDI = command, RSI = marshalling structure. Exit: RDI = -1, RSI = status.
+        .set    SSA,  0x11000           # first SSA frame, see probe_test.go
+        .set    DATA, 0x20000           # readable and writable pages
+        .macro  enclu leaf
+        mov     $\leaf, %eax
+        .byte   0x0f, 0x01, 0xd7
+        .endm
+        .text
+base:   mov     %rcx, %r15
+        mov     %rcx, %rbx
+        cmp     $-3, %rdi
+        je      except
+        cmp     $-1, %rdi
+        je      done
+        cmp     $-2, %rdi
+        je      oret
+        cmp     $11, %rdi
+        ja      bad
+        lea     table(%rip), %r8
+        movslq  (%r8,%rdi,4), %r9
+        add     %r8, %r9
+        jmp     *%r9
+table:  .long   put-table, get-table, ocall-table, ud-table, report-table, seal-table, loop-table, call-table, peek-table, jump-table, accept-table, scribble-table
+
+done:   xor     %esi, %esi
+out:    mov     $-1, %rdi
+exit:   mov     %r15, %rbx
+        enclu   4                       # EEXIT
+bad:    mov     $1, %esi
+        jmp     out
+
+put:    mov     (%rsi), %rax            # 0: remember a number
+        mov     %rax, DATA+base(%rip)
+        jmp     done
+get:    mov     DATA+base(%rip), %rax   # 1: give it back
+        mov     %rax, (%rsi)
+        jmp     done
+ocall:  mov     $5, %edi                # 2: OCALL 5, its status is the result
+        jmp     exit
+oret:   jmp     out                     # RSI is the OCALL's status
+ud:     movabs  $0x1122334455667788, %r12  # 3: an exception that is handled
+        movq    %r12, %xmm5
+        ud2
+        movq    %xmm5, %rax
+        cmp     %rax, %r12              # registers survive
+        jne     bad
+        jmp     done
+report: mov     %rsi, %r14              # 4: REPORT for a target at ms, data at ms+512, out at ms+1024
+        lea     DATA+base(%rip), %rdi
+        mov     $576/8, %ecx
+        cld
+        rep movsq
+        lea     DATA+base(%rip), %rbx
+        lea     DATA+512+base(%rip), %rcx
+        lea     DATA+1024+base(%rip), %rdx
+        enclu   0                       # EREPORT
+        lea     DATA+1024+base(%rip), %rsi
+        lea     1024(%r14), %rdi
+        mov     $432/8, %ecx
+        rep movsq
+        jmp     done
+seal:   mov     %rsi, %r14              # 5: EGETKEY by the request at ms, key at ms+512
+        lea     DATA+base(%rip), %rdi
+        mov     $512/8, %ecx
+        cld
+        rep movsq
+        lea     DATA+base(%rip), %rbx
+        lea     DATA+512+base(%rip), %rcx
+        enclu   1                       # EGETKEY
+        mov     %rax, %rsi
+        jnz     1f
+        jmp     out
+1:      mov     DATA+512+base(%rip), %rax
+        mov     %rax, 512(%r14)
+        mov     DATA+520+base(%rip), %rax
+        mov     %rax, 520(%r14)
+        jmp     done
+loop:   incq    DATA+0x800+base(%rip)   # 6: count until ms is not zero
+        cmpq    $0, (%rsi)
+        je      loop
+        mov     DATA+0x800+base(%rip), %rax
+        mov     %rax, 8(%rsi)
+        jmp     done
+call:   mov     $39, %eax               # 7: getpid(): an illegal instruction here; the handler skips it
+        syscall
+        cmp     $39, %rax
+        jne     bad
+        jmp     done
+peek:   mov     (%rsi), %rsi            # 8: read where ms says
+        mov     (%rsi), %rax
+        jmp     done
+jump:   mov     (%rsi), %rbx            # 9: leave to where ms says
+        enclu   4
+accept: mov     (%rsi), %rcx            # 10: accept a new page at offset ms and use it
+        lea     base(%rip), %rax
+        add     %rax, %rcx
+        lea     info(%rip), %rsi
+        lea     DATA+base(%rip), %rbx
+        mov     (%rsi), %rax
+        mov     %rax, (%rbx)
+        xor     %eax, %eax
+        mov     %rax, 8(%rbx)
+        mov     %rax, 16(%rbx)
+        mov     %rax, 24(%rbx)
+        mov     %rax, 32(%rbx)
+        mov     %rax, 40(%rbx)
+        mov     %rax, 48(%rbx)
+        mov     %rax, 56(%rbx)
+        enclu   5                       # EACCEPT
+        test    %rax, %rax
+        mov     %rax, %rsi
+        jnz     out
+        movq    $77, (%rcx)
+        jmp     done
+info:   .quad   0x20b                   # REG, pending, R W
+scribble: movb  $0x90, base(%rip)       # 11: write to its own code
+        jmp     done
+
+except: lea     SSA+base(%rip), %r8     # skip a two-byte instruction if it was #UD
+        mov     4096-184+160(%r8), %eax # EXITINFO
+        cmp     $0x80000306, %eax
+        jne     bad
+        addq    $2, 4096-184+136(%r8)   # RIP
+        jmp     done
