@@ -34,7 +34,7 @@ READY when it listens and, when it is told to end (SIGTERM), what it has read, a
 		c.Flags().StringVar(&f.cert, "cert", "", "the service's certificate chain, PEM")
 		c.Flags().StringVar(&f.key, "key", "", "the stolen private key, PEM")
 		c.Flags().StringVar(&f.genuine, "genuine", "", "address of the genuine server (default: the one that the client dialled)")
-		c.Flags().StringVar(&f.capture, "capture", "", "take connections to this IP address")
+		c.Flags().StringVar(&f.capture, "capture", "", "take connections to this HOST:PORT, which is another host's")
 		c.Flags().StringVar(&f.device, "device", "eth0", "device on which captured connections come in")
 		c.AddCommand(askAgent())
 		c.Flags().BoolVar(&f.decoy, "decoy", false, "also pass the client's own ClientHello to the genuine server")
@@ -72,7 +72,7 @@ func runESR(ctx context.Context, f esrFlags) (err error) {
 		return err
 	}
 	if f.capture != "" {
-		address, err := netip.ParseAddr(f.capture)
+		address, err := netip.ParseAddrPort(f.capture)
 		if err != nil {
 			return usageError(fmt.Errorf("--capture: %w", err))
 		}

@@ -115,6 +115,9 @@ func (c *Chain) path(name string) string { return filepath.Join(c.o.Dir, name) }
 // TPM is how others name the TPM (the --tpm flag). Only root reaches it.
 func (c *Chain) TPM() string { return "swtpm:unix:" + c.path("private/tpm.sock") }
 
+// KeyFile is the attestation key's file, encrypted by the TPM.
+func (c *Chain) KeyFile() string { return c.path("private/ak") }
+
 // Agent is the agent's address as gates name it.
 func (c *Chain) Agent() string { return "tcp:" + c.o.AgentHost + ":" + agentPort }
 

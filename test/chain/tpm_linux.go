@@ -27,7 +27,7 @@ func (c *Chain) enroll() error {
 	if c.o.Simulated > 0 {
 		return nil
 	}
-	args := []string{"attest", "enroll", "--tpm", c.TPM(), "--name", Environment, "--key", c.path("private/ak"), "--secret", c.path("private/ak.secret"), "--trust", c.path("trust.yaml")}
+	args := []string{"attest", "enroll", "--tpm", c.TPM(), "--name", Environment, "--key", c.KeyFile(), "--secret", c.path("private/ak.secret"), "--trust", c.path("trust.yaml")}
 	if c.o.AK == "ECC-P256" {
 		args = append(args, "--ecc", "P-256")
 	}
@@ -38,5 +38,5 @@ func (c *Chain) enroll() error {
 // tpmProvider is the agent's way to the TPM.
 func (c *Chain) tpmProvider() string {
 	return fmt.Sprintf("  tpm: {address: %q, key: %q, secret: %q, pcrs: [\"sha256:%d\"], event-logs: [%q]}\n",
-		c.TPM(), c.path("private/ak"), c.path("private/ak.secret"), measuredPCR, c.path("events.log"))
+		c.TPM(), c.KeyFile(), c.path("private/ak.secret"), measuredPCR, c.path("events.log"))
 }

@@ -34,7 +34,7 @@ func (s *stage) genuinePlain() (Genuine, error) {
 // underRelay runs one request while the adversary owns the router and the
 // key. Flags choose a variant of the adversary; before is the gate, or nothing.
 func (s *stage) underRelay(flags []string, before ...string) (Relayed, error) {
-	args := append([]string{s.bin, "esr", "--capture", netns.ServerV4, "--device", "eth0", "--cert", s.path(certFile), "--key", s.path(keyFile)}, flags...)
+	args := append([]string{s.bin, "esr", "--capture", netns.ServerV4 + ":443", "--device", "eth0", "--cert", s.path(certFile), "--key", s.path(keyFile)}, flags...)
 	relay, err := s.router.Start(netns.Command{Args: args, Time: 2 * time.Minute})
 	if err != nil {
 		return Relayed{}, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -88,12 +89,31 @@ var nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
 // asks the TPM for a quote, and the agent to attest a session of its own.
 func (s *stage) stranger() (Unprivileged, error) {
 	var u Unprivileged
-	code, text, err := s.asNobody(s.bin, "tpm", "getrandom", "--tpm", s.chain.TPM(), "8")
+	// The stranger even has the key's file (it is encrypted by the TPM), and a secret of its own.
+	key, secret := s.path("stranger.ak"), s.path("stranger.secret")
+	if err := copyFile(key, s.chain.KeyFile(), 0o600); err != nil {
+		return u, err
+	}
+	if err := os.WriteFile(secret, []byte(strings.Repeat("5a", 32)+"\n"), 0o600); err != nil {
+		return u, err
+	}
+	quote := []string{s.bin, "attest", "quote", "--tpm", s.chain.TPM(), "--key", key, "--secret", secret, "--pcrs", "sha256:14", "--report-data", strings.Repeat("42", 32), "--out", s.path("stranger.evidence")}
+	code, text, err := s.attempt(nil, quote...)
 	if err != nil {
 		return u, err
 	}
-	u.TPMRefused, u.TPMAnswer = code != 0, text
-	code, text, err = s.asNobody(s.bin, "esr", "ask-agent", "--agent", s.chain.Agent(), "--cert", s.path(strangerFile), "--key", s.path(strangerKey))
+	u.KeyRefused, u.KeyAnswer = code == 1 && strings.Contains(text, "TPM_RC_AUTH_FAIL"), text
+	for _, f := range []string{key, secret} {
+		if err := os.Chown(f, int(nobody.Uid), int(nobody.Gid)); err != nil {
+			return u, err
+		}
+	}
+	code, text, err = s.attempt(nobody, append(quote, "--allow-shared-tpm")...)
+	if err != nil {
+		return u, err
+	}
+	u.TPMRefused, u.TPMAnswer = code == 1 && strings.Contains(text, "permission denied"), text
+	code, text, err = s.attempt(nobody, s.bin, "esr", "ask-agent", "--agent", s.chain.Agent(), "--cert", s.path(strangerFile), "--key", s.path(strangerKey))
 	if err != nil {
 		return u, err
 	}
@@ -101,10 +121,10 @@ func (s *stage) stranger() (Unprivileged, error) {
 	return u, nil
 }
 
-// asNobody runs a program without privileges and returns the last line of what
+// attempt runs a program that should fail, and returns the last line of what
 // it printed.
-func (s *stage) asNobody(args ...string) (exit int, last string, err error) {
-	out, err := s.server.RunCommand(netns.Command{Args: args, User: nobody})
+func (s *stage) attempt(user *syscall.Credential, args ...string) (exit int, last string, err error) {
+	out, err := s.server.RunCommand(netns.Command{Args: args, User: user})
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
 		exit, err = failed.ExitCode(), nil

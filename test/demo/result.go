@@ -49,8 +49,10 @@ type Relayed struct {
 // Unprivileged is the attempt of a process without privileges to get a quote
 // over a binder of its own.
 type Unprivileged struct {
-	TPMRefused   bool   `json:"tpm_refused"`
+	TPMRefused   bool   `json:"tpm_refused"` // no access to the TPM's socket
 	TPMAnswer    string `json:"tpm_answer"`
+	KeyRefused   bool   `json:"key_refused"` // with access, but without the attestation key's secret
+	KeyAnswer    string `json:"key_answer"`
 	AgentRefused bool   `json:"agent_refused"`
 	AgentAnswer  string `json:"agent_answer"`
 }

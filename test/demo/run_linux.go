@@ -144,8 +144,9 @@ func (r *Result) judge() []string {
 		must(a.CurlExit != 0 && !a.Answered, name+": curl was not refused", a.Transcript)
 		must(a.Reason != "", name+": the gate gave no reason", a.Transcript)
 	}
-	must(r.Unprivileged.TPMRefused, "a process without privileges got a quote from the TPM: "+r.Unprivileged.TPMAnswer, "")
-	must(r.Unprivileged.AgentRefused, "a process without privileges got its session attested: "+r.Unprivileged.AgentAnswer, "")
+	must(r.Unprivileged.TPMRefused, "a process without privileges got a quote from the TPM, or was not refused by its socket: "+r.Unprivileged.TPMAnswer, "")
+	must(r.Unprivileged.KeyRefused, "without the key's secret a quote was made, or the attempt did not come as far as the TPM: "+r.Unprivileged.KeyAnswer, "")
+	must(r.Unprivileged.AgentRefused, "a process without privileges got its session attested, or no answer: "+r.Unprivileged.AgentAnswer, "")
 	return out
 }
 

@@ -19,16 +19,18 @@ import (
 // else in the router's namespace uses.
 const captureTable = 0x4553 // "ES"
 
-// A Capture is a router that makes itself the end of what comes in on one
-// device for one address: a rule and a local route, no netfilter. What the
-// router itself sends to that address still goes to the genuine owner.
+// A Capture is a router that makes itself the end of TCP connections that come
+// in on one device for one address and port: a rule and a local route, no
+// netfilter. What the router itself sends there still goes to the genuine
+// owner, and so does everything else: the evidence channel, too.
 type Capture struct {
 	rule  *netlink.Rule
 	route *netlink.Route
 }
 
 // NewCapture begins to capture in the network namespace of the calling thread.
-func NewCapture(device string, address netip.Addr) (*Capture, error) {
+func NewCapture(device string, service netip.AddrPort) (*Capture, error) {
+	address := service.Addr()
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return nil, err
@@ -39,6 +41,7 @@ func NewCapture(device string, address netip.Addr) (*Capture, error) {
 	}
 	c := &Capture{rule: netlink.NewRule()}
 	c.rule.Family, c.rule.IifName, c.rule.Table, c.rule.Priority = family, device, captureTable, captureTable
+	c.rule.IPProto, c.rule.Dport = unix.IPPROTO_TCP, netlink.NewRulePortRange(service.Port(), service.Port())
 	c.route = &netlink.Route{
 		Dst: &net.IPNet{IP: address.AsSlice(), Mask: net.CIDRMask(address.BitLen(), address.BitLen())}, LinkIndex: lo.Attrs().Index,
 		Table: captureTable, Type: unix.RTN_LOCAL, Scope: unix.RT_SCOPE_HOST,

@@ -216,7 +216,7 @@ func TestCapture(t *testing.T) {
 				t.Errorf("through the honest router: %v, adversary %+v", err, r.Seen())
 			}
 			if err := router.Do(func() (err error) {
-				capture, err = NewCapture("eth0", netip.MustParseAddr(c.address))
+				capture, err = NewCapture("eth0", netip.AddrPortFrom(netip.MustParseAddr(c.address), 443))
 				return err
 			}); err != nil {
 				t.Fatal(err)
