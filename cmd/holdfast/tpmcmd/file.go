@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tpmcmd
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"os"
+
+	"filippo.io/mldsa"
+	mldsax509 "filippo.io/mldsa/x509"
+
+	"holdfast/tpm2"
+)
+
+// maxInput bounds what is read from a file, in bytes.
+const maxInput = 64 << 20
+
+// ReadFile reads a file, or standard input for "-".
+func ReadFile(path string) ([]byte, error) {
+	f := os.Stdin
+	if path != "-" {
+		var err error
+		if f, err = os.Open(path); err != nil {
+			return nil, err
+		}
+		defer f.Close()
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxInput+1))
+	if err == nil && len(b) > maxInput {
+		err = fmt.Errorf("%s is longer than %d bytes", path, maxInput)
+	}
+	return b, err
+}
+
+// WriteFile writes a file with mode 0600, or standard output for "-". Nothing
+// is written for an empty path.
+func WriteFile(path string, b []byte) error {
+	switch path {
+	case "":
+		return nil
+	case "-":
+		_, err := os.Stdout.Write(b)
+		return err
+	}
+	return os.WriteFile(path, b, 0o600)
+}
+
+// sized reads a file that is one TPM2B, as tpm2-tools keeps public and private
+// areas.
+func sized(path, what string) ([]byte, error) {
+	b, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < 2 || int(binary.BigEndian.Uint16(b)) != len(b)-2 {
+		return nil, fmt.Errorf("%s: expected a %s of %d bytes, as its first two bytes say", path, what, binary.BigEndian.Uint16(append(b, 0, 0))+2)
+	}
+	return b[2:], nil
+}
+
+// ReadPublic reads a file that holds a TPM2B_PUBLIC.
+func ReadPublic(path string) (*tpm2.Public, error) {
+	b, err := sized(path, "TPM2B_PUBLIC")
+	if err != nil {
+		return nil, err
+	}
+	var p tpm2.Public
+	if err := tpm2.Decode(b, &p); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &p, nil
+}
+
+// ReadPrivate reads a file that holds a TPM2B_PRIVATE.
+func ReadPrivate(path string) ([]byte, error) { return sized(path, "TPM2B_PRIVATE") }
+
+// WriteSized writes content as a TPM2B.
+func WriteSized(path string, content []byte) error {
+	var w tpm2.Writer
+	w.Sized(content)
+	if w.Err() != nil {
+		return w.Err()
+	}
+	return WriteFile(path, w.Bytes())
+}
+
+// WritePublic writes a public area: tss (TPM2B_PUBLIC), pem or der.
+func WritePublic(path, format string, p *tpm2.Public) error {
+	switch format {
+	case "", "tss":
+		b, err := tpm2.Encode(p)
+		if err != nil {
+			return err
+		}
+		return WriteSized(path, b)
+	case "der", "pem":
+		der, err := PKIX(p)
+		if err != nil {
+			return err
+		}
+		if format == "pem" {
+			der = pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+		}
+		return WriteFile(path, der)
+	}
+	return fmt.Errorf("format %q: expected tss, pem or der", format)
+}
+
+// PKIX returns the SubjectPublicKeyInfo of an RSA, ECC (NIST curves) or ML-DSA key.
+func PKIX(p *tpm2.Public) ([]byte, error) {
+	switch p.Type {
+	case tpm2.AlgRSA:
+		e := int(p.Parms.Exponent)
+		if e == 0 {
+			e = 65537
+		}
+		return x509.MarshalPKIXPublicKey(&rsa.PublicKey{N: new(big.Int).SetBytes(p.Unique), E: e})
+	case tpm2.AlgECC:
+		curves := map[tpm2.Curve]elliptic.Curve{tpm2.CurveP224: elliptic.P224(), tpm2.CurveP256: elliptic.P256(), tpm2.CurveP384: elliptic.P384(), tpm2.CurveP521: elliptic.P521()}
+		c, ok := curves[p.Parms.Curve]
+		if !ok {
+			return nil, fmt.Errorf("a key on %v has no common form outside of a TPM", p.Parms.Curve)
+		}
+		n := (c.Params().BitSize + 7) / 8
+		if len(p.Point.X) > n || len(p.Point.Y) > n {
+			return nil, errors.New("the point does not fit the curve")
+		}
+		b := make([]byte, 1+2*n)
+		b[0] = 4
+		copy(b[1+n-len(p.Point.X):], p.Point.X)
+		copy(b[1+2*n-len(p.Point.Y):], p.Point.Y)
+		key, err := ecdsa.ParseUncompressedPublicKey(c, b)
+		if err != nil {
+			return nil, err
+		}
+		return x509.MarshalPKIXPublicKey(key)
+	case tpm2.AlgMLDSA:
+		sets := map[tpm2.MLDSASet]mldsa.Parameters{tpm2.MLDSA44: mldsa.MLDSA44(), tpm2.MLDSA65: mldsa.MLDSA65(), tpm2.MLDSA87: mldsa.MLDSA87()}
+		set, ok := sets[p.Parms.MLDSA]
+		if !ok {
+			return nil, fmt.Errorf("ML-DSA parameter set %d is unknown", p.Parms.MLDSA)
+		}
+		key, err := mldsa.NewPublicKey(set, p.Unique)
+		if err != nil {
+			return nil, err
+		}
+		return mldsax509.MarshalPKIXPublicKey(key)
+	}
+	return nil, fmt.Errorf("a key of type %v cannot be written as PEM or DER, only as tss", p.Type)
+}
+
+// Credential files are those of tpm2-tools: magic, version, TPM2B_ID_OBJECT,
+// TPM2B_ENCRYPTED_SECRET.
+const (
+	credentialMagic   = 0xBADCC0DE
+	credentialVersion = 1
+)
+
+// WriteCredential writes a credential.
+func WriteCredential(path string, idObject, secret []byte) error {
+	var w tpm2.Writer
+	w.U32(credentialMagic)
+	w.U32(credentialVersion)
+	w.Sized(idObject)
+	w.Sized(secret)
+	if w.Err() != nil {
+		return w.Err()
+	}
+	return WriteFile(path, w.Bytes())
+}
+
+// ReadCredential reads a credential.
+func ReadCredential(path string) (idObject, secret []byte, err error) {
+	b, err := ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := tpm2.NewReader(b)
+	if m, v := r.U32(), r.U32(); m != credentialMagic || v != credentialVersion {
+		return nil, nil, fmt.Errorf("%s: expected a credential file (%#x, version %d), got %#x, version %d", path, uint32(credentialMagic), credentialVersion, m, v)
+	}
+	idObject = r.Sized(tpm2.MaxIDObject)
+	secret = r.Sized(tpm2.MaxEncryptedSecret)
+	r.End()
+	if err := r.Err(); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return idObject, secret, nil
+}
+
+// ReadSignature reads a TPMT_SIGNATURE.
+func ReadSignature(path string) (*tpm2.Signature, error) {
+	b, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var s tpm2.Signature
+	if err := tpm2.Decode(b, &s); err != nil {
+		return nil, fmt.Errorf("%s: expected a TPMT_SIGNATURE: %w", path, err)
+	}
+	return &s, nil
+}
