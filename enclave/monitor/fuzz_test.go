@@ -137,7 +137,7 @@ func (w *world) play(program []byte) {
 
 // TestRandomLeaves plays random sequences; FuzzLeaves lets a fuzzer choose.
 func TestRandomLeaves(t *testing.T) {
-	n := 60
+	n := 20
 	if testing.Short() {
 		n = 10
 	}

@@ -120,7 +120,7 @@ type Monitor struct {
 // New returns a monitor with an empty EPC.
 func New(b Backend, o Options) (*Monitor, error) {
 	n := b.Frames()
-	if n <= 0 || n >= int(NoFrame) {
+	if n <= 0 || uint64(n) >= uint64(NoFrame) {
 		return nil, fmt.Errorf("monitor: expected between 1 and %d EPC frames, got %d", NoFrame-1, n)
 	}
 	if o.Launch == nil {
