@@ -278,6 +278,10 @@ func (c *call) authFailed(i int) tpm2.RC {
 	u := &c.sess[i]
 	if u.hasAuth {
 		_, c.fail = c.st.authValue(u.entity)
+		if x := c.st.nv(u.entity); x != nil && x.pub.Attributes.Type() == tpm2.NTPinFail && !isNVWrite(c.cmd.code) {
+			c.fail, c.failed = failPIN, u.entity
+			return tpm2.RCBadAuth.Session(i + 1) // such an index has NO_DA set
+		}
 	}
 	if c.fail == failNone && !u.isPassword() {
 		switch s := c.st.session(u.handle); {

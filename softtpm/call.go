@@ -35,7 +35,8 @@ type call struct {
 
 	// fail says which dictionary-attack counter a failed authorization moves,
 	// after the state was restored.
-	fail failure
+	fail   failure
+	failed tpm2.Handle // index of failPIN
 
 	cp      cpHashes
 	noAudit bool // the command asks not to be audited (GetSessionAuditDigest and the like)
@@ -48,6 +49,7 @@ const (
 	failNone failure = iota
 	failDA
 	failLockout
+	failPIN // a PIN Fail index counts its own failures
 )
 
 // next returns the reader for the next parameter and counts it, so that an

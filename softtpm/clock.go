@@ -17,7 +17,7 @@ const clockInterval = 1 << 16
 type clock struct {
 	last time.Time // when the counters below were right
 	time uint64    // milliseconds since _TPM_Init
-	rate int       // of ClockRateAdjust, -3 to 3; each step is 1 %
+	rate int       // of ClockRateAdjust, in percent
 	frac int64     // nanoseconds not yet counted
 }
 

@@ -52,6 +52,7 @@ func startup(c *call) tpm2.RC {
 	case saved: // Restart
 		s.reset = *p.savedReset
 		s.reset.restartCount++
+		s.reset.clearCount++ // contexts of objects with stClear end
 		s.clear = newStateClear()
 	default: // Reset
 		p.totalResets++

@@ -57,6 +57,8 @@ func (t *TPM) punish(f failure, rc tpm2.RC) tpm2.RC {
 	case failLockout:
 		p.lockoutBlocked = true
 		t.state.volatile.lockoutTimer = t.clk.time
+	case failPIN:
+		t.state.countPIN(t.c.failed)
 	}
 	if t.save() != nil {
 		return tpm2.RCNVUnavailable
@@ -101,4 +103,20 @@ func (c *call) pinUsed(h tpm2.Handle) tpm2.RC {
 	c.st.setNV(&n)
 	c.st.volatile.dirty = true
 	return tpm2.RCSuccess
+}
+
+// countPIN counts a failed use of a PIN Fail index (Part 1, 37.2.8).
+func (s *state) countPIN(h tpm2.Handle) {
+	x := s.nv(h)
+	if x == nil || !x.pub.Attributes.Has(tpm2.NVWritten) || len(x.data) != 8 {
+		return
+	}
+	count := binary.BigEndian.Uint32(x.data)
+	if count == 0xFFFFFFFF {
+		return
+	}
+	n := *x
+	n.data = append([]byte(nil), x.data...)
+	binary.BigEndian.PutUint32(n.data, count+1)
+	s.setNV(&n)
 }
