@@ -30,6 +30,8 @@ type Agent struct {
 
 	mu     sync.Mutex
 	asleep bool // the loop waits for a ServerHello: what makes a session ready must wake it
+	later  bool // a report is made or its time awaited: announcements need not be read yet
+	paused map[*channel.Conn]struct{}
 	match  matcher
 	ready  []*session // matched, not yet in a group
 	stats  Stats
@@ -37,6 +39,7 @@ type Agent struct {
 	events   []observe.Event
 	group    []*session // in the report that is being made
 	answers  answers
+	conns    []*channel.Conn
 	lastTick time.Time
 	last     time.Time // start of the latest report
 	identify bool      // a ready session waits for its listener's identity
@@ -52,6 +55,7 @@ func New(src Source, o Options) (*Agent, error) {
 	a.claims = newClaimer(&a.o)
 	a.match.init(&a.o)
 	a.stats.Refused = map[string]uint64{}
+	a.paused = map[*channel.Conn]struct{}{}
 	seen := map[string]bool{}
 	co := o.Channel
 	co.Software = "holdfast " + o.Version
@@ -105,13 +109,13 @@ func (a *Agent) until(now time.Time) (deadline time.Time, hello bool) {
 	defer a.mu.Unlock()
 	busy := a.rep.busy()
 	if !busy && len(a.ready) > 0 && !a.identify {
+		a.asleep, a.later = false, true
 		if at := a.next(now); at.After(now) {
-			a.asleep = false
 			return at, false
 		}
 		return now, false
 	}
-	a.asleep = !busy
+	a.asleep, a.later = !busy, busy
 	if a.match.empty() && len(a.ready) == 0 {
 		return time.Time{}, !busy
 	}
@@ -148,16 +152,48 @@ func (a *Agent) turn(now time.Time) {
 		a.lastTick = now
 		a.match.expire(now, &a.answers)
 	}
-	r := a.rep.result()
-	if r != nil {
+	if r := a.rep.result(); r != nil {
 		a.finish(r)
 	}
-	if !a.rep.busy() && len(a.ready) > 0 && !now.Before(a.next(now)) {
-		a.start(now)
+	if !a.rep.busy() {
+		a.read()
+		if len(a.ready) > 0 && !now.Before(a.next(now)) {
+			a.start(now)
+		}
 	}
 	a.count()
 	a.mu.Unlock()
 	a.answers.send()
+}
+
+// read takes the announcements of the gates that were told to wait. Called
+// with mu held, which it gives back meanwhile.
+func (a *Agent) read() {
+	if len(a.paused) == 0 {
+		return
+	}
+	conns := a.conns[:0]
+	for c := range a.paused {
+		if !c.Paused() {
+			delete(a.paused, c)
+			continue
+		}
+		conns = append(conns, c)
+	}
+	a.later = false
+	a.mu.Unlock()
+	for _, c := range conns {
+		c.Drain()
+	}
+	a.mu.Lock()
+	if len(a.ready) == 0 { // idle: let them come by themselves again
+		clear(a.paused)
+		for _, c := range conns {
+			c.Resume()
+		}
+	}
+	clear(conns)
+	a.conns = conns
 }
 
 // observed takes one event.
@@ -213,6 +249,10 @@ func (h handler) Announced(c *channel.Conn, batch []channel.Announcement) {
 	out.tally(&a.stats)
 	// A loop that sleeps without a deadline must be woken once, so that what is
 	// parked now runs out some time.
+	if a.later {
+		c.Pause()
+		a.paused[c] = struct{}{}
+	}
 	wake := a.asleep && (len(a.ready) > before || a.match.first())
 	if wake {
 		a.asleep = false
@@ -225,6 +265,9 @@ func (h handler) Announced(c *channel.Conn, batch []channel.Announcement) {
 }
 
 func (h handler) Closed(c *channel.Conn) {
+	h.a.mu.Lock()
+	delete(h.a.paused, c)
+	h.a.mu.Unlock()
 	slog.Debug("a gate's connection ended", "gate", c.RemoteAddr().String(), "software", c.Software())
 }
 

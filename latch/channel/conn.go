@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -21,6 +22,14 @@ type Conn struct {
 
 	bye         atomic.Bool // Goodbye was sent: ignore what still comes
 	outstanding atomic.Int64
+	reading     sync.Mutex  // held by whoever reads: the reader goroutine, or Drain
+	pause       atomic.Bool // asked for; cleared by Resume
+	resume      chan struct{}
+	fr          frameReader
+	batch       []Announcement
+	ready       bool  // the Hello came
+	broken      error // sticky error of frames
+	penalty     time.Duration
 	sent        map[Hash]bool // endorsements that the gate has; guarded by q.mu
 	software    string
 }
@@ -51,49 +60,113 @@ func (c *Conn) serve() {
 
 // read returns nil when the gate closed, an error when it broke a rule.
 func (c *Conn) read() error {
-	fr := frameReader{r: c.conn, max: MaxFrameFromGate}
 	c.conn.SetReadDeadline(time.Now().Add(c.s.o.Limits.HelloTimeout))
-	var batch []Announcement
-	ready := false
+	c.reading.Lock()
+	defer c.reading.Unlock()
 	for {
-		f, err := fr.next()
-		if err == nil && f == nil {
-			if err := fr.fill(); err != nil {
-				if ne := net.Error(nil); !ready && errors.As(err, &ne) && ne.Timeout() && !c.bye.Load() {
-					c.goodbye(CodeProtocol, "no Hello came in time")
-					return err
-				}
-				return nil
-			}
-			continue
-		}
-		if c.bye.Load() {
-			return nil
-		}
-		var m gateMessage
-		if err == nil {
-			m, err = decodeGate(f, batch[:0])
-		}
-		switch {
-		case err != nil:
-		case (m.hello != nil) == ready:
-			err = errors.New("channel: expected Hello as first message and only there")
-		case m.hello != nil:
-			if err = c.hello(m.hello); err == nil {
-				ready = true
-				c.conn.SetReadDeadline(time.Time{})
-			}
-		case m.announce != nil:
-			batch = m.announce
-			c.announced(batch)
-		default:
-			err = c.want(m.want)
-		}
-		if err != nil {
+		if err := c.frames(); err != nil {
 			if !c.bye.Load() {
 				c.goodbye(CodeProtocol, err.Error())
 			}
 			return err
+		}
+		if c.bye.Load() {
+			return nil
+		}
+		if d := c.penalty; d > 0 {
+			c.penalty = 0
+			time.Sleep(d)
+			continue
+		}
+		if c.pause.Load() {
+			c.park()
+			continue // Drain may have left a frame
+		}
+		if err := c.fr.fill(); err != nil {
+			if ne := net.Error(nil); !c.ready && errors.As(err, &ne) && ne.Timeout() && !c.bye.Load() {
+				c.goodbye(CodeProtocol, "no Hello came in time")
+				return err
+			}
+			return nil
+		}
+	}
+}
+
+// frames handles the frames that are buffered, until there is a penalty to sit out.
+func (c *Conn) frames() error {
+	for !c.bye.Load() && c.broken == nil && c.penalty == 0 {
+		f, err := c.fr.next()
+		if err != nil || f == nil {
+			c.broken = err
+			break
+		}
+		m, err := decodeGate(f, c.batch[:0])
+		switch {
+		case err != nil:
+		case (m.hello != nil) == c.ready:
+			err = errors.New("channel: expected Hello as first message and only there")
+		case m.hello != nil:
+			if err = c.hello(m.hello); err == nil {
+				c.ready = true
+				c.conn.SetReadDeadline(time.Time{})
+			}
+		case m.announce != nil:
+			c.batch = m.announce
+			c.announced(c.batch)
+		default:
+			err = c.want(m.want)
+		}
+		c.broken = err
+	}
+	return c.broken
+}
+
+// maxPause bounds a Pause that nobody ends.
+const maxPause = 50 * time.Millisecond
+
+// park leaves the reading to Drain until Resume.
+func (c *Conn) park() {
+	c.reading.Unlock()
+	t := time.NewTimer(maxPause)
+	select {
+	case <-c.resume:
+	case <-t.C:
+	}
+	t.Stop()
+	c.pause.Store(false)
+	c.reading.Lock()
+}
+
+// Pause, called by a handler's Announced, keeps the connection's goroutine from
+// reading on until Resume, at most 50 ms: a handler that can do nothing with
+// announcements for a while is spared a wake-up for each. Drain reads them all.
+func (c *Conn) Pause() { c.pause.Store(true) }
+
+// Paused says whether Pause is in force.
+func (c *Conn) Paused() bool { return c.pause.Load() }
+
+// Drain reads what has come in meanwhile, without blocking, and hands it to
+// the handler from the calling goroutine. It does something only on a paused
+// connection.
+func (c *Conn) Drain() {
+	if !c.pause.Load() || !c.reading.TryLock() {
+		return
+	}
+	defer c.reading.Unlock()
+	for !c.bye.Load() && c.frames() == nil && c.penalty == 0 && c.fr.fillNow(c.q.raw) {
+		if c.fr.to < len(c.fr.buf) { // nothing more was there
+			c.frames()
+			return
+		}
+	}
+}
+
+// Resume ends a Pause.
+func (c *Conn) Resume() {
+	if c.pause.Load() {
+		select {
+		case c.resume <- struct{}{}:
+		default:
 		}
 	}
 }
@@ -139,7 +212,7 @@ func (c *Conn) announced(batch []Announcement) {
 		}
 		return b
 	})
-	time.Sleep(time.Duration(len(over)) * 100 * time.Microsecond)
+	c.penalty = time.Duration(len(over)) * 100 * time.Microsecond
 }
 
 func (c *Conn) want(hashes []Hash) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"syscall"
 )
 
 // frameReader cuts a byte stream into frames. Its memory grows to the largest
@@ -37,14 +38,7 @@ func (f *frameReader) next() ([]byte, error) {
 
 // fill reads once, blocking, after making room for the frame that is under way.
 func (f *frameReader) fill() error {
-	if f.from > 0 {
-		f.to = copy(f.buf, f.buf[f.from:f.to])
-		f.from = 0
-	}
-	if f.to == len(f.buf) {
-		n := max(4<<10, 2*len(f.buf))
-		f.buf = append(make([]byte, 0, n), f.buf...)[:n]
-	}
+	f.room()
 	n, err := f.r.Read(f.buf[f.to:])
 	f.to += n
 	if n > 0 {
@@ -54,4 +48,24 @@ func (f *frameReader) fill() error {
 		err = io.ErrNoProgress
 	}
 	return err
+}
+
+// room makes place for at least one more byte.
+func (f *frameReader) room() {
+	if f.from > 0 {
+		f.to = copy(f.buf, f.buf[f.from:f.to])
+		f.from = 0
+	}
+	if f.to == len(f.buf) {
+		n := max(4<<10, 2*len(f.buf))
+		f.buf = append(make([]byte, 0, n), f.buf...)[:n]
+	}
+}
+
+// fillNow is fill without blocking: it reads what is there, if anything.
+func (f *frameReader) fillNow(raw syscall.RawConn) bool {
+	f.room()
+	n := tryRead(raw, f.buf[f.to:])
+	f.to += n
+	return n > 0
 }

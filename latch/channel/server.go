@@ -155,7 +155,7 @@ func (s *Server) Serve(l net.Listener) error {
 // start admits a connection or turns it away with a Goodbye.
 func (s *Server) start(c net.Conn) {
 	q := newQueue(c, s.o.Limits.Queue)
-	conn := &Conn{s: s, conn: c, q: q, sent: map[Hash]bool{}, bucket: newBucket(s.o.Limits.PerSecond, s.o.Limits.Burst, time.Now())}
+	conn := &Conn{s: s, conn: c, q: q, sent: map[Hash]bool{}, resume: make(chan struct{}, 1), fr: frameReader{r: c, max: MaxFrameFromGate}, bucket: newBucket(s.o.Limits.PerSecond, s.o.Limits.Burst, time.Now())}
 	code, text := "", ""
 	if err := s.allowed(c); err != nil {
 		code, text = CodeNotAllowed, err.Error()

@@ -4,9 +4,7 @@
 
 package channel
 
-import (
-	"syscall"
-)
+import "syscall"
 
 // tryWrite writes what the socket takes now, which may be nothing.
 func tryWrite(raw syscall.RawConn, b []byte) (n int, err error) {
@@ -28,4 +26,17 @@ func tryWrite(raw syscall.RawConn, b []byte) (n int, err error) {
 		return 0, nil
 	}
 	return max(n, 0), err
+}
+
+// tryRead reads what is there now; 0 for nothing, the end or an error, which a
+// blocking read will meet again.
+func tryRead(raw syscall.RawConn, b []byte) (n int) {
+	if raw == nil {
+		return 0
+	}
+	var err error
+	if raw.Control(func(fd uintptr) { n, err = syscall.Read(int(fd), b) }) != nil || err != nil {
+		return 0
+	}
+	return max(n, 0)
 }

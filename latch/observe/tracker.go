@@ -113,9 +113,11 @@ func (t *tracker) track(r *record, now time.Time) *track {
 	if c := t.all[r.cookie]; c != nil {
 		return c
 	}
-	c := new(track)
+	var c *track
 	if n := len(t.spare); n > 0 {
 		c, t.spare = t.spare[n-1], t.spare[:n-1]
+	} else {
+		c = new(track)
 	}
 	c.cookie, c.started = r.cookie, now
 	c.inBased, c.outBased, c.done, c.lost, c.err = false, false, false, false, nil
