@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"holdfast/attest/provider/tpmquote"
+	"holdfast/softtpm"
+	"holdfast/tpmio/inproc"
 	"holdfast/tpmio/swtpm"
 	"holdfast/tss"
 )
@@ -48,6 +50,17 @@ func startSwtpm(t *testing.T) tss.Transport {
 	return nil
 }
 
+// startOurs makes a TPM of ours in memory.
+func startOurs(t *testing.T) tss.Transport {
+	t.Helper()
+	tpm, err := inproc.Memory(softtpm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tpm.Close() })
+	return tpm
+}
+
 // tpms are the TPMs that each test runs on, with the key that it can make.
 var tpms = []struct {
 	name  string
@@ -55,4 +68,6 @@ var tpms = []struct {
 	start func(*testing.T) tss.Transport
 }{
 	{"swtpm ES256", tpmquote.ES256, startSwtpm},
+	{"ours ES256", tpmquote.ES256, startOurs},
+	{"ours ML-DSA-65", tpmquote.MLDSA65, startOurs},
 }

@@ -21,7 +21,9 @@ import (
 	"holdfast/attest/provider/tpmquote"
 	"holdfast/attest/trust"
 	"holdfast/attest/verify"
+	"holdfast/softtpm"
 	"holdfast/tpm2"
+	"holdfast/tpmio/inproc"
 	"holdfast/tss"
 )
 
@@ -379,6 +381,43 @@ func TestWrongLog(t *testing.T) {
 			}
 			if _, err := measure.Files(tpm, 14, log, "file", []string{program(t, "more")}); err == nil || !strings.Contains(err.Error(), "extended by something else") {
 				t.Errorf("measuring on: got %v", err)
+			}
+		})
+	}
+}
+
+// BenchmarkReport is the price of one report on our TPM in this process,
+// without and with a policy.
+func BenchmarkReport(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		kind   tpmquote.Kind
+		policy []string
+	}{{"ES256", tpmquote.ES256, nil}, {"ML-DSA-65", tpmquote.MLDSA65, nil}, {"ML-DSA-65 with policy", tpmquote.MLDSA65, []string{"sha256:14"}}} {
+		b.Run(c.name, func(b *testing.B) {
+			tr, err := inproc.Memory(softtpm.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer tr.Close()
+			sec, err := tpmquote.NewSecret()
+			if err != nil {
+				b.Fatal(err)
+			}
+			k, err := tpmquote.CreateKey(tss.New(tr), tpmquote.NewKeyOptions{Kind: c.kind, Secret: sec, PolicyPCRs: c.policy})
+			if err != nil {
+				b.Fatal(err)
+			}
+			p, err := tpmquote.Open(tr, k, sec, tpmquote.Options{PCRs: []string{"sha256:0,7,14"}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer p.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := p.Report(b.Context(), evidence.ReportData{1}); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}
