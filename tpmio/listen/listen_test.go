@@ -66,7 +66,7 @@ func TestOpenUnix(t *testing.T) {
 // socket, and by the check of the peer when the mode was opened.
 func TestStranger(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to become another user: this test runs as user", os.Geteuid())
+		t.Skip("SKIP[root]: becoming another user needs root")
 	}
 	dir, err := os.MkdirTemp("", "listen")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 func TestClientAgainstSwtpm(t *testing.T) {
 	exe, err := exec.LookPath("swtpm")
 	if err != nil {
-		t.Skip("this host has no swtpm (Debian package swtpm)")
+		t.Skip("SKIP[swtpm]: swtpm is not installed (Debian package swtpm)")
 	}
 	dir := t.TempDir()
 	data, control := filepath.Join(dir, "d"), filepath.Join(dir, "c")
