@@ -188,8 +188,7 @@ func (g *registry) look(p *process, l *Listener) (id *Identity, finish func() er
 // holders finds the processes that hold the listening socket: all must run the
 // same executable in the cgroup of the creator. The oldest one is named.
 func (g *registry) holders(l *Listener) (*Identity, error) {
-	inode := ""
-	checked := map[string]bool{}
+	is := map[string]bool{} // by inode: is it the listener?
 	var held []*process
 	defer func() {
 		for _, p := range held {
@@ -206,14 +205,13 @@ func (g *registry) holders(l *Listener) (*Identity, error) {
 		}
 		keep := false
 		for ino, fd := range p.sockets() {
-			if inode == "" && !checked[ino] {
-				c, ok := p.socketCookie(fd)
-				checked[ino] = ok
-				if ok && c == l.Cookie {
-					inode = ino
+			yes, known := is[ino]
+			if !known {
+				if yes, known = p.holds(fd, l); known {
+					is[ino] = yes
 				}
 			}
-			keep = keep || ino == inode && inode != ""
+			keep = keep || yes
 		}
 		if keep {
 			held = append(held, p)
@@ -255,15 +253,32 @@ func (g *registry) holders(l *Listener) (*Identity, error) {
 	return first, nil
 }
 
-// socketCookie is SO_COOKIE of a descriptor of another process.
-func (p *process) socketCookie(fd int) (uint64, bool) {
+// holds says whether a descriptor of p is the listener l; ok is false when p
+// cannot be asked. Programs hold the outer socket of Multipath TCP, which has
+// another cookie than the one that was bound: there address and network
+// namespace decide. (Several such sockets with SO_REUSEPORT all count.)
+func (p *process) holds(fd int, l *Listener) (yes, ok bool) {
 	s, err := p.descriptor(fd)
 	if err != nil {
-		return 0, false
+		return false, false
 	}
 	defer unix.Close(s)
 	c, err := unix.GetsockoptUint64(s, unix.SOL_SOCKET, unix.SO_COOKIE)
-	return c, err == nil
+	if err != nil || c == l.Cookie {
+		return err == nil, err == nil
+	}
+	if v, err := unix.GetsockoptInt(s, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || v != unix.IPPROTO_MPTCP || l.owner.netns == 0 {
+		return false, true
+	}
+	if v, err := unix.GetsockoptInt(s, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err != nil || v == 0 {
+		return false, true
+	}
+	ns, err := unix.GetsockoptUint64(s, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil || ns != l.owner.netns {
+		return false, true
+	}
+	sa, err := unix.Getsockname(s)
+	return err == nil && addrPort(sa) == l.Addr, true
 }
 
 // recheck looks, at most once a second and listener, whether the process that

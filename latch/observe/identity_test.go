@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -85,6 +86,10 @@ func serveForever(l net.Listener, pair tls.Certificate) error {
 		}()
 	}
 }
+
+// serverAddr is the server's address in a test network with a port that other
+// tests, which this observer sees too, are not likely to use.
+func serverAddr() string { return fmt.Sprintf("%s:%d", netns.ServerV4, 20000+rand.IntN(20000)) }
 
 // pemFile writes a fresh certificate with its key.
 func pemFile(t testing.TB) string {
@@ -195,7 +200,7 @@ func TestNginx(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, client, server := netns.Pair(t)
-			addr := netip.MustParseAddrPort(netns.ServerV4 + ":443")
+			addr := netip.MustParseAddrPort(serverAddr())
 			start := func() {
 				p, err := server.Start(netns.Command{Args: []string{nginx, "-c", nginxConf(t, addr.String(), pemFile(t), c.daemon), "-e", "stderr"}})
 				if err != nil {
@@ -244,7 +249,7 @@ func TestOpenSSLServer(t *testing.T) {
 		t.Skip(err)
 	}
 	_, client, server := netns.Pair(t)
-	for _, addr := range []string{netns.ServerV4 + ":8443", "[" + netns.ServerV6 + "]:8444"} {
+	for _, addr := range []string{serverAddr(), fmt.Sprintf("[%s]:%d", netns.ServerV6, 20000+rand.IntN(20000))} {
 		ob := open(t, Options{Listeners: []netip.AddrPort{netip.MustParseAddrPort(addr)}})
 		p, err := server.Start(netns.Command{Args: []string{openssl, "s_server", "-accept", addr, "-cert", pemFile(t), "-tls1_3", "-groups", "P-384:X25519", "-www", "-quiet"}})
 		if err != nil {
@@ -280,7 +285,7 @@ func TestPassedSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, client, server := netns.Pair(t)
-	addr := netns.ServerV4 + ":443"
+	addr := serverAddr()
 	ob := open(t, Options{Listeners: []netip.AddrPort{netip.MustParseAddrPort(addr)}})
 	p, err := server.Start(netns.Command{Args: []string{self}, Env: []string{roleVariable + "=pass " + addr + " " + other + " " + pemFile(t)}})
 	if err != nil {
@@ -295,13 +300,21 @@ func TestPassedSocket(t *testing.T) {
 	if id.Executable != digestOf(t, self) || id.PID != p.Pid() {
 		t.Errorf("identity %+v, want the creator %d (%x)", id, p.Pid(), digestOf(t, self))
 	}
+	// The creator ends; a second later the one program that holds the socket is
+	// what the listener belongs to.
+	p.Signal(syscall.SIGKILL)
+	<-p.Done()
+	ob.Recheck(e.Listener, time.Now().Add(2*recheckEvery))
+	if id, err = identity(t, ob, e.Listener); err != nil || id.Executable != digestOf(t, other) || !id.Inherited {
+		t.Errorf("identity %+v, %v; want the program that holds the socket (%x)", id, err, digestOf(t, other))
+	}
 }
 
 // TestExistingRefused: with RefuseExisting nothing is known of a listener that
 // was there before.
 func TestExistingRefused(t *testing.T) {
 	_, client, server := netns.Pair(t)
-	addr := netns.ServerV4 + ":443"
+	addr := serverAddr()
 	var l net.Listener
 	if err := server.Do(func() (err error) {
 		l, err = net.Listen("tcp", addr)
@@ -323,7 +336,7 @@ func TestExistingRefused(t *testing.T) {
 // only the router's part could show.
 func TestRouted(t *testing.T) {
 	_, client, _, server := netns.Routed(t)
-	addr := netns.ServerV4 + ":443"
+	addr := serverAddr()
 	var l net.Listener
 	if err := server.Do(func() (err error) {
 		l, err = net.Listen("tcp", addr)

@@ -141,8 +141,21 @@ func (c *tap) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// serverShare is the share that the client received.
+func (c *tap) serverShare(t testing.TB) []byte {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := int(c.in[3])<<8 | int(c.in[4])
+	sh, err := tlshello.ParseServerHello(c.in[5 : 5+n])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sh.Share
+}
+
 // seen is the client's own computation.
-func (c *tap) seen(t testing.TB) (ch [32]byte, hello, share [32]byte, group uint16, retries bool) {
+func (c *tap) seen(t testing.TB) (ch [32]byte, hello, share [32]byte, group uint16) {
 	t.Helper()
 	var x tlshello.Exchange
 	c.mu.Lock()
@@ -160,7 +173,7 @@ func (c *tap) seen(t testing.TB) (ch [32]byte, hello, share [32]byte, group uint
 	}
 	tr, _ := x.Transcript()
 	return x.ClientHelloDigest(), binder.Compute(binder.Server, binder.Hello, sh.Group, sh.Share, tr),
-		binder.Compute(binder.Server, binder.Share, sh.Group, sh.Share, [32]byte{}), sh.Group, len(c.in) > 0
+		binder.Compute(binder.Server, binder.Share, sh.Group, sh.Share, [32]byte{}), sh.Group
 }
 
 // handshake connects and completes a handshake; the tap stays open.
@@ -227,7 +240,7 @@ func serve(t testing.TB, addr string, cfg *tls.Config, mptcp bool) {
 // same compares an event with the client's view.
 func same(t *testing.T, e Event, c *tap, group uint16) {
 	t.Helper()
-	ch, hello, share, g, _ := c.seen(t)
+	ch, hello, share, g := c.seen(t)
 	if e.Refusal != "" {
 		t.Fatalf("refused: %s (%s)", e.Refusal, e.Detail)
 	}
