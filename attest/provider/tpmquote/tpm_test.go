@@ -21,6 +21,13 @@ import (
 // startSwtpm runs Debian's swtpm, an independent TPM, for one test.
 func startSwtpm(t *testing.T) tss.Transport {
 	t.Helper()
+	tr, _ := swtpmAt(t)
+	return tr
+}
+
+// swtpmAt also tells where the socket is. swtpm serves one client at a time.
+func swtpmAt(t *testing.T) (*swtpm.Client, string) {
+	t.Helper()
 	path, err := exec.LookPath("swtpm")
 	if err != nil {
 		t.Skip("swtpm is not installed")
@@ -42,12 +49,12 @@ func startSwtpm(t *testing.T) tss.Transport {
 		if c, err := net.Dial("unix", sock); err == nil {
 			client := swtpm.NewClient(c, sock)
 			t.Cleanup(func() { client.Close() })
-			return client
+			return client, sock
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	t.Fatal("swtpm does not listen")
-	return nil
+	return nil, ""
 }
 
 // startOurs makes a TPM of ours in memory.
