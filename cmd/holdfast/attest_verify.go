@@ -68,7 +68,37 @@ listed as such; the latch checks them. Exit status 0
 means: genuine, and every other rule accepts.
 
 Without --report-data the evidence is checked against 64 zero bytes, which is
-what 'attest quote' signs when it is told nothing.`,
+what 'attest quote' signs when it is told nothing.
+
+A policy is YAML. What it does not accept by name is refused; unknown keys are
+errors. (*) must be there for a session to be accepted:
+
+  environments: [web-1]              # * names in the trust file
+  signatures: [ML-DSA-65, ES256]     # * of the evidence
+  class: machine                     # * or enclave
+  groups: [X25519MLKEM768, x25519]   # * key exchanges, by IANA's names
+  claims:                            # * executables or units
+    executables: [SHA-256, ...]      #   that the agent saw at the listener
+    executable-measured-in: 14       #   and that the launcher measured
+    units: [nginx.service]           #   likewise services, listeners, configs,
+                                     #   network-namespaces, agent-versions
+  profile: pq-only                   # nothing a quantum computer breaks
+  pcrs: {sha256: {7: [HEX, ...]}}    # accepted values
+  events:                            # what an event log proves
+    - pcr: 14
+      only: [{kind: file, name: /usr/sbin/nginx, sha256: [HEX]}]
+      require: [{sha256: [HEX]}]
+  measurements: none                 # do without pcrs and events
+  reset-count: {min: 1, max: 9}      # likewise restart-count
+  firmware: [0x20240125]
+  clock: {safe: true, min: 1000}     # milliseconds
+  enrolment: {methods: [credential-activation], max-age: 2160h}
+  age: 10s                           # of evidence with a time of its own
+  grades: [hello]                    # the default; or share
+  resumption: refuse                 # the default; or dhe
+  cipher-suites: [TLS_AES_128_GCM_SHA256]
+  server-names: [shop.example]
+  simulated: allow                   # tests only`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if policyFile == "" || trustFile == "" {
