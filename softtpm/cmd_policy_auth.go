@@ -3,6 +3,7 @@
 package softtpm
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"holdfast/softtpm/internal/tpmcrypto"
@@ -13,6 +14,8 @@ import (
 
 func init() {
 	register(&command{code: tpm2.CCPolicySecret, slots: []slot{{kEntity, roleUser}, {kPolicy, roleNone}}, flags: fDecrypt | fEncrypt, run: policySecret})
+	register(&command{code: tpm2.CCPolicySigned, slots: []slot{{kObject, roleNone}, {kPolicy, roleNone}}, flags: fDecrypt | fEncrypt, run: policySigned})
+	register(&command{code: tpm2.CCPolicyAuthorize, slots: []slot{{kPolicy, roleNone}}, flags: fDecrypt, run: policyAuthorize})
 	register(&command{code: tpm2.CCPolicyTicket, slots: []slot{{kPolicy, roleNone}}, flags: fDecrypt, run: policyTicket})
 	register(&command{code: tpm2.CCPolicyAuthorizeNV, slots: []slot{{kNVAuth, roleUser}, {kNV, roleNone}, {kPolicy, roleNone}}, run: policyAuthorizeNV})
 }
@@ -120,6 +123,95 @@ func policySecret(c *call) tpm2.RC {
 	}
 	c.writeAuthTicket(tpm2.STAuthSecret, c.st.entityHierarchy(entity), a, timeout, name, a.expiration < 0 && !s.trial && !pinPass)
 	return tpm2.RCSuccess
+}
+
+// policySigned is TPM2_PolicySigned (Part 3, 23.3): the key of handle 1 signed
+// nonceTPM ‖ expiration ‖ cpHashA ‖ policyRef. A wrong signature is
+// TPM_RC_SIGNATURE, as from TPMs of the reference code; the text says
+// TPM_RC_POLICY_FAIL.
+func policySigned(c *call) tpm2.RC {
+	a := c.authorization()
+	sig := readSignature(c.next())
+	if rc := c.done(); rc != tpm2.RCSuccess {
+		return rc
+	}
+	o := c.object(0)
+	s := c.policySession(1)
+	var timeout uint64
+	if !s.trial {
+		timeout = a.timeout(c, s.session)
+		if len(a.nonceTPM) != 0 && !tpmcrypto.Equal(a.nonceTPM, s.nonce) {
+			return tpm2.RCNonce.Parameter(1)
+		}
+		if rc := c.checkAuthorization(s.session, a.cpHash, timeout, 2, 4); rc != tpm2.RCSuccess {
+			return rc
+		}
+		signed := bytes.Clone(a.nonceTPM)
+		signed = binary.BigEndian.AppendUint32(signed, uint32(a.expiration))
+		signed = append(append(signed, a.cpHash...), a.ref...)
+		if rc := verifyMessage(o, &sig, signed); rc != tpm2.RCSuccess {
+			return rc.Parameter(5)
+		}
+	}
+	s.digest.Signed(o.name, a.ref)
+	if rc := s.authorized(a.cpHash, timeout); rc != tpm2.RCSuccess {
+		return rc
+	}
+	c.writeAuthTicket(tpm2.STAuthSigned, o.hierarchy, a, timeout, o.name, a.expiration < 0 && !s.trial)
+	return tpm2.RCSuccess
+}
+
+// policyAuthorize is TPM2_PolicyAuthorize (Part 3, 23.16): a ticket says that
+// the key named keySign signed approvedPolicy ‖ policyRef. A wrong ticket is
+// TPM_RC_VALUE, as from TPMs of the reference code; the text says
+// TPM_RC_POLICY.
+func policyAuthorize(c *call) tpm2.RC {
+	approved := c.next().Sized(tpm2.MaxDigest)
+	ref := c.next().Sized(tpm2.MaxDigest)
+	keySign := c.next().Sized(tpm2.MaxName)
+	var ticket tpm2.Ticket
+	ticket.UnmarshalVerified(c.next())
+	if rc := c.done(); rc != tpm2.RCSuccess {
+		return rc
+	}
+	if len(keySign) < 2 {
+		return tpm2.RCSize.Parameter(3)
+	}
+	nameAlg := tpm2.Alg(binary.BigEndian.Uint16(keySign))
+	if !hashImplemented(nameAlg) {
+		return tpm2.RCHash.Parameter(3)
+	}
+	if len(keySign) != 2+nameAlg.DigestSize() {
+		return tpm2.RCSize.Parameter(3)
+	}
+	s := c.policySession(0)
+	if !s.trial {
+		if !tpmcrypto.Equal(approved, s.policyAssert.digest) {
+			return tpm2.RCValue.Parameter(1)
+		}
+		if !c.st.checkVerified(ticket, verifiedDigest(ticket, nameAlg, approved, ref), keySign) {
+			return tpm2.RCValue.Parameter(4)
+		}
+	}
+	s.digest.Authorize(keySign, ref)
+	return s.extended()
+}
+
+// verifiedDigest returns what a ticket of each kind holds of a message: the
+// digest by the key's nameAlg for VerifySignature, which does not record its
+// hash (Part 3, 23.16.2), by ticketHash for a message, by the recorded hash for
+// a digest.
+func verifiedDigest(t tpm2.Ticket, nameAlg tpm2.Alg, parts ...[]byte) []byte {
+	switch t.Tag {
+	case tpm2.STMessageVerified:
+		return ticketHash.Sum(parts...)
+	case tpm2.STDigestVerified:
+		if !hashImplemented(t.Hash) {
+			return nil
+		}
+		return t.Hash.Sum(parts...)
+	}
+	return nameAlg.Sum(parts...)
 }
 
 // expiresOnReset is the bit of the timeout that a ticket returns which says

@@ -23,6 +23,23 @@ type request struct {
 // response (without a response handle, which no command that needs it here has).
 func (q request) do(t testing.TB, p *TPM) (tpm2.RC, *tpm2.Reader) {
 	t.Helper()
+	rc, r := q.send(t, p)
+	if rc == 0 && q.auth != nil {
+		r = tpm2.NewReader(r.Bytes(int(r.U32())))
+	}
+	return rc, r
+}
+
+// handle is do for commands that return a handle.
+func (q request) handle(t testing.TB, p *TPM) (tpm2.RC, tpm2.Handle) {
+	t.Helper()
+	rc, r := q.send(t, p)
+	return rc, r.Handle()
+}
+
+// send returns the response code and what follows the header.
+func (q request) send(t testing.TB, p *TPM) (tpm2.RC, *tpm2.Reader) {
+	t.Helper()
 	var w tpm2.Writer
 	tag := tpm2.STNoSessions
 	if q.auth != nil {
@@ -46,12 +63,7 @@ func (q request) do(t testing.TB, p *TPM) (tpm2.RC, *tpm2.Reader) {
 	w.PutU32(2, uint32(w.Len()))
 	rsp := p.Execute(q.locality, w.Bytes())
 	rc := rcOf(t, rsp)
-	r := tpm2.NewReader(rsp[tpm2.HeaderSize:])
-	if rc == 0 && q.auth != nil {
-		in := tpm2.NewReader(r.Bytes(int(r.U32())))
-		return rc, in
-	}
-	return rc, r
+	return rc, tpm2.NewReader(rsp[tpm2.HeaderSize:])
 }
 
 // ok runs the request, which must succeed.
