@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,15 @@ import (
 func init() {
 	registerLatch(latchGate)
 	registerLatch(latchStatus)
+}
+
+// oneProcessor makes the Go scheduler of this process simple: the gate's work
+// is short and serial, and a second processor only adds wake-ups between
+// threads. GOMAXPROCS in the environment has the last word.
+func oneProcessor() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
+	}
 }
 
 func writeJSON(path string, v any) error {
@@ -57,6 +67,7 @@ processes are in the control group, their connections stay shut.`,
 			if err != nil {
 				return unsupportedError(err)
 			}
+			oneProcessor()
 			s, err := gate.Open(conf, dir)
 			if err != nil {
 				return unsupportedError(err)

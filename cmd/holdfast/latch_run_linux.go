@@ -33,6 +33,7 @@ command's. Should holdfast die, the command's connections stay shut.`,
 			if os.Geteuid() != 0 {
 				return unsupportedError(errors.New("latch run needs root (it makes a control group and loads eBPF programs): call it with sudo"))
 			}
+			oneProcessor()
 			status, stats, err := gate.RunCommand(cmd.Context(), conf, gate.Command{Args: args})
 			if statsFile != "" {
 				if e := writeJSON(statsFile, stats); e != nil {

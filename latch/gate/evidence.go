@@ -136,7 +136,7 @@ func (g *Gate) Judge(j *flow.Judgment) (flow.Reason, string) {
 	if err != nil {
 		return reasonOf(err), err.Error()
 	}
-	c, err := binder.ParseClaims(j.Claims)
+	c, err := l.parseClaims(j.Claims)
 	if err != nil {
 		return flow.ClaimsInvalid, err.Error()
 	}

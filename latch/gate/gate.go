@@ -20,10 +20,10 @@ import (
 // could answer them sooner: agents commit in groups. Inbound copies wake
 // nobody: evidence does, and for sessions that will get none the look below.
 const (
-	busyAt    = 6                     // waiting connections
-	busyPause = 1 * time.Millisecond  // after a wake-up then
-	veryAt    = 24                    //
-	veryPause = 2 * time.Millisecond  //
+	busyAt    = 6 // waiting connections
+	busyPause = 1500 * time.Microsecond
+	veryAt    = 32
+	veryPause = 3 * time.Millisecond
 	look      = 20 * time.Millisecond // at the longest between looks at the inbound ring
 	maxTurns  = 8                     // flush and drain per wake-up
 )
@@ -63,6 +63,7 @@ type Stats struct {
 	EvidenceWakes uint64            `json:"evidence_wakes"`
 	TimerWakes    uint64            `json:"timer_wakes"`
 	Waiting       int               `json:"waiting"`
+	CPU           float64           `json:"cpu_seconds"` // of this process, all threads
 }
 
 // proof is what the log says of a released connection.
@@ -144,6 +145,7 @@ func (g *Gate) Stats() Stats {
 		s.Refused[k] = v
 	}
 	s.Waiting = g.table.Len()
+	s.CPU = cpuSeconds()
 	return s
 }
 
@@ -216,6 +218,9 @@ func (g *Gate) record(r *hold.Record) {
 		g.stats.Released++
 		p := g.proved[id]
 		delete(g.proved, id)
+		if !slog.Default().Enabled(context.Background(), slog.LevelInfo) {
+			return // the attributes below would be made for nothing
+		}
 		slog.LogAttrs(context.Background(), slog.LevelInfo, "released", slog.String("service", p.service), slog.Any("local", r.Local), slog.Any("remote", r.Remote),
 			slog.String("environment", p.environment), slog.Bool("simulated", p.simulated), slog.Bool("pq", p.pq), slog.String("id", r.ID.String()))
 	}
@@ -266,7 +271,11 @@ func (g *Gate) schedule(now time.Time) {
 			next = l
 		}
 	}
-	if next.IsZero() || !g.due.IsZero() && !next.Before(g.due) {
+	if next.IsZero() {
+		return // a timer that fires for nothing does no harm
+	}
+	// Moving the timer is cheaper than a wake-up that comes too early.
+	if d := next.Sub(g.due); !g.due.IsZero() && d >= 0 && d < 2*time.Millisecond {
 		return
 	}
 	g.due = next

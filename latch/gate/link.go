@@ -3,11 +3,13 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"time"
 
+	"holdfast/latch/binder"
 	"holdfast/latch/channel"
 	"holdfast/latch/flow"
 )
@@ -43,6 +45,22 @@ type link struct {
 	tried   chan struct{}
 	lastErr error
 	batch   []channel.Announcement
+
+	claims       *binder.Claims // the last ones parsed: a listener's sessions all have the same
+	claimsParsed []byte
+}
+
+// parseClaims is binder.ParseClaims with the last result remembered.
+func (l *link) parseClaims(b []byte) (*binder.Claims, error) {
+	if l.claims != nil && bytes.Equal(b, l.claimsParsed) {
+		return l.claims, nil
+	}
+	c, err := binder.ParseClaims(b)
+	if err != nil {
+		return nil, err
+	}
+	l.claims, l.claimsParsed = c, append(l.claimsParsed[:0], b...)
+	return c, nil
 }
 
 // run keeps the connection until the context ends.
