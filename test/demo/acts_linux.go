@@ -12,23 +12,50 @@ import (
 	"holdfast/test/netns"
 )
 
-// requests is how many requests the genuine acts make; times are medians.
-const requests = 7
+// requests is how many requests one round of a genuine act makes.
+const requests = 8
+
+// genuine plays acts 1 and 2 in rounds: plain, gated, gated, plain, so that what
+// else the machine does meanwhile hits both. Times are medians.
+func (s *stage) genuine(r *Result) error {
+	var plain, gated []float64
+	for _, round := range []struct {
+		out  *Genuine
+		all  *[]float64
+		play func() (Genuine, []float64, error)
+	}{{&r.GenuinePlain, &plain, s.genuinePlain}, {&r.GenuineGated, &gated, s.genuineGated}, {&r.GenuineGated, &gated, s.genuineGated}, {&r.GenuinePlain, &plain, s.genuinePlain}} {
+		if len(*round.all) > 0 && !round.out.Answered {
+			continue // it failed already; keep what it said
+		}
+		g, times, err := round.play()
+		if err != nil {
+			return err
+		}
+		if len(*round.all) > 0 {
+			g.FirstMS, g.GateUpMS = round.out.FirstMS, round.out.GateUpMS
+		}
+		*round.all = append(*round.all, times...)
+		g.Requests, g.TotalMS = len(*round.all), median(*round.all)
+		*round.out = g
+	}
+	r.GenuineGated.AddedMS = r.GenuineGated.TotalMS - r.GenuinePlain.TotalMS
+	return nil
+}
 
 // genuinePlain: curl, an honest router, nginx.
-func (s *stage) genuinePlain() (Genuine, error) {
+func (s *stage) genuinePlain() (Genuine, []float64, error) {
 	r, err := s.curl(requests)
 	if err != nil {
-		return Genuine{}, err
+		return Genuine{}, nil, err
 	}
-	g := Genuine{Answered: r.answered, Released: r.answered, Requests: len(r.times), TotalMS: median(r.times), Group: s.lastGroup()}
+	g := Genuine{Answered: r.answered, Released: r.answered, Group: s.lastGroup()}
 	if len(r.times) > 0 {
 		g.FirstMS = r.times[0]
 	}
 	if !r.answered {
 		g.Transcript = r.output
 	}
-	return g, nil
+	return g, r.times, nil
 }
 
 // underRelay runs one request while the adversary owns the router and the

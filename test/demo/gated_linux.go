@@ -22,15 +22,14 @@ func (s *stage) gateCommand() []string {
 }
 
 // genuineGated: the same curl behind the gate.
-func (s *stage) genuineGated(plain float64) (Genuine, error) {
+func (s *stage) genuineGated() (Genuine, []float64, error) {
 	r, err := s.curl(requests, s.gateCommand()...)
 	if err != nil {
-		return Genuine{}, err
+		return Genuine{}, nil, err
 	}
-	g := Genuine{Answered: r.answered, Requests: len(r.times), TotalMS: median(r.times), Group: s.lastGroup(), GateUpMS: r.upMS}
+	g := Genuine{Answered: r.answered, Group: s.lastGroup(), GateUpMS: r.upMS}
 	if len(r.times) > 0 {
 		g.FirstMS = r.times[0]
-		g.AddedMS = g.TotalMS - plain
 	}
 	released := logLines(r.output, "released")
 	g.Released = r.answered && len(released) > 0
@@ -40,7 +39,7 @@ func (s *stage) genuineGated(plain float64) (Genuine, error) {
 	if !g.Released {
 		g.Transcript = r.output + "\nagent: " + s.chain.AgentOutput()
 	}
-	return g, nil
+	return g, r.times, nil
 }
 
 // relayGated: the adversary against the gate.
@@ -102,7 +101,7 @@ func (s *stage) stranger() (Unprivileged, error) {
 	if err != nil {
 		return u, err
 	}
-	u.KeyRefused, u.KeyAnswer = code == 1 && strings.Contains(text, "TPM_RC_AUTH_FAIL"), text
+	u.KeyRefused, u.KeyAnswer = code == 1 && (strings.Contains(text, "TPM_RC_BAD_AUTH") || strings.Contains(text, "TPM_RC_AUTH_FAIL")), text
 	for _, f := range []string{key, secret} {
 		if err := os.Chown(f, int(nobody.Uid), int(nobody.Gid)); err != nil {
 			return u, err
@@ -130,7 +129,7 @@ func (s *stage) attempt(user *syscall.Credential, args ...string) (exit int, las
 		exit, err = failed.ExitCode(), nil
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	return exit, lines[len(lines)-1], err
+	return exit, strings.TrimPrefix(lines[len(lines)-1], "holdfast: "), err
 }
 
 // crypto says what of this run a quantum computer could break later.

@@ -103,8 +103,7 @@ func (s *stage) play(ctx context.Context, o Options, r *Result) (err error) {
 		name string
 		play func() error
 	}{
-		{"act 1: genuine server, plain TLS", func() (err error) { r.GenuinePlain, err = s.genuinePlain(); return }},
-		{"act 2: genuine server, through the gate", func() (err error) { r.GenuineGated, err = s.genuineGated(r.GenuinePlain.TotalMS); return }},
+		{"acts 1 and 2: genuine server, plain TLS and through the gate", func() error { return s.genuine(r) }},
 		{"act 3: relay, plain TLS", func() (err error) { r.RelayPlain, err = s.underRelay(nil); return }},
 		{"act 4: relay, through the gate", func() (err error) { r.RelayGated, err = s.relayGated(nil); return }},
 		{"act 5: relay that passes the client's hello on, through the gate", func() (err error) { r.DecoyGated, err = s.relayGated([]string{"--decoy"}); return }},

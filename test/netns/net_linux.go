@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	vnetns "github.com/vishvananda/netns"
@@ -25,6 +26,8 @@ type Net struct {
 	processes  map[*Process]bool
 	group      string // control group of the run, "" without cgroup v2
 	closed     bool
+	closing    sync.Once
+	closeErr   error
 }
 
 var runs atomic.Int64
@@ -39,20 +42,36 @@ func New() (*Net, error) {
 	return n, nil
 }
 
-// Close kills every process, then removes control groups and namespaces. It
-// may be called more than once.
+// Close ends every process (SIGTERM, and two seconds later SIGKILL), then
+// removes control groups and namespaces. It may be called more than once, and
+// returns when all is done.
 func (n *Net) Close() error {
+	n.closing.Do(func() { n.closeErr = n.close() })
+	return n.closeErr
+}
+
+func (n *Net) close() error {
 	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return nil
-	}
 	n.closed = true
 	var running []*Process
 	for p := range n.processes {
 		running = append(running, p)
 	}
 	n.mu.Unlock()
+	for _, p := range running {
+		_ = p.Signal(unix.SIGTERM)
+	}
+	grace := time.After(2 * time.Second)
+	for _, p := range running {
+		select {
+		case <-p.done:
+		case <-grace:
+			grace = nil
+		}
+		if grace == nil {
+			break
+		}
+	}
 	for _, p := range running {
 		p.Kill()
 	}
