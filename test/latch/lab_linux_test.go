@@ -70,8 +70,11 @@ func newLab(t testing.TB, opts ...option) *lab {
 		t.Fatal(err)
 	}
 	var machine, agent string
-	for what, p := range map[string]*string{"gated": &l.gated, "machine": &machine, "machine/service": &l.service, "machine/agent": &agent} {
-		if *p, err = l.n.Group(what); err != nil {
+	for _, g := range []struct {
+		name string
+		dir  *string
+	}{{"gated", &l.gated}, {"machine", &machine}, {"machine/service", &l.service}, {"machine/agent", &agent}} {
+		if *g.dir, err = l.n.Group(g.name); err != nil {
 			t.Fatal(err)
 		}
 	}
