@@ -42,12 +42,15 @@ var errClosed = errors.New("softtpm: the TPM is closed")
 
 // New returns the TPM whose state is in store, or manufactures one if the
 // store is empty. It is as after _TPM_Init: TPM2_Startup is expected.
-func New(store Store, o Options) (*TPM, error) {
+func New(store Store, o Options) (*TPM, error) { return newWith(store, o, rand.Reader) }
+
+// newWith is New with a random source.
+func newWith(store Store, o Options, rng io.Reader) (*TPM, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	t := &TPM{opt: o, store: store, table: commands, rng: rand.Reader}
+	t := &TPM{opt: o, store: store, table: commands, rng: rng}
 	t.clk.last = o.Now()
 	b, err := store.Load()
 	if err != nil {
