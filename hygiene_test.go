@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -123,6 +124,35 @@ func TestGoMod(t *testing.T) {
 		for _, no := range []string{"imgk/divert-go", "tinfoil-go", "google/gopacket"} {
 			if strings.Contains(l, no) {
 				t.Errorf("go.mod: %q is not to be linked (licence, or unkept)", l)
+			}
+		}
+	}
+}
+
+var (
+	skipCall = regexp.MustCompile(`\bt\.Skip(f|Now)?\(`)
+	skipGood = regexp.MustCompile(`SKIP\[[a-z0-9-]+\]`)
+)
+
+// TestSkipsSayWhy: a test that skips names the feature of the machine that it
+// lacks, in the form that `make test` compares with `holdfast doctor`.
+func TestSkipsSayWhy(t *testing.T) {
+	sourceFiles(t, func(name string, src []byte) {
+		for i, line := range strings.Split(string(src), "\n") {
+			if skipCall.MatchString(line) && !skipGood.MatchString(line) && strings.HasSuffix(name, "_test.go") {
+				t.Errorf("%s:%d: a skip needs the form SKIP[feature]: fact, with a feature that `holdfast doctor` knows (or full, or flag): t.Skipf(\"SKIP[root]: ...\"), or call host.Need(t, \"root\") of test/host", name, i+1)
+			}
+		}
+	})
+	scripts, _ := filepath.Glob("cmd/holdfast/testdata/*.txtar")
+	for _, name := range scripts {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(src), "\n") {
+			if strings.Contains(line, "] skip ") && !skipGood.MatchString(line) {
+				t.Errorf("%s:%d: a skip needs the form SKIP[feature]: fact", name, i+1)
 			}
 		}
 	}

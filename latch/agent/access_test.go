@@ -221,7 +221,7 @@ func TestQuotesOfOurTPM(t *testing.T) {
 // its own gets none from the agent and cannot reach the TPM.
 func TestStranger(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIP[root]: needs root")
 	}
 	tc, _ := realTPM(t, tpmquote.MLDSA65)
 	src := newScript()

@@ -57,11 +57,11 @@ func freePort(t testing.TB) netip.AddrPort {
 func newObserver(t testing.TB, addr netip.AddrPort) *observe.Observer {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIP[root]: needs root")
 	}
 	ob, err := observe.Open(observe.Options{Listeners: []netip.AddrPort{addr}})
 	if errors.Is(err, observe.ErrUnsupported) {
-		t.Skip(err)
+		t.Skipf("SKIP[bpf]: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

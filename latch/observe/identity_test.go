@@ -188,7 +188,7 @@ http {
 func TestNginx(t *testing.T) {
 	nginx, err := host.LookPath("nginx")
 	if err != nil {
-		t.Skip(err)
+		t.Skipf("SKIP[nginx]: %v", err)
 	}
 	for _, c := range []struct {
 		name, daemon  string
@@ -246,7 +246,7 @@ func TestNginx(t *testing.T) {
 func TestOpenSSLServer(t *testing.T) {
 	openssl, err := host.LookPath("openssl")
 	if err != nil {
-		t.Skip(err)
+		t.Skipf("SKIP[openssl]: %v", err)
 	}
 	_, client, server := netns.Pair(t)
 	for _, addr := range []string{serverAddr(), fmt.Sprintf("[%s]:%d", netns.ServerV6, 20000+rand.IntN(20000))} {
@@ -360,7 +360,7 @@ func mustRoot(t testing.TB) string {
 	t.Helper()
 	r, err := cgroupRoot()
 	if err != nil {
-		t.Skip(err)
+		t.Skipf("SKIP[cgroup2]: %v", err)
 	}
 	return r
 }

@@ -18,7 +18,7 @@ import (
 func TestObject(t *testing.T) {
 	for _, p := range []string{"clang-14", "llvm-strip-14"} {
 		if _, err := exec.LookPath(p); err != nil {
-			t.Skip(err)
+			t.Skipf("SKIP[clang-14]: %v", err)
 		}
 	}
 	src, err := os.ReadFile("generate.go")

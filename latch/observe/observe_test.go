@@ -47,11 +47,11 @@ func certificate(t testing.TB) tls.Certificate {
 func open(t testing.TB, o Options) *Observer {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIP[root]: needs root")
 	}
 	ob, err := Open(o)
 	if errors.Is(err, ErrUnsupported) {
-		t.Skip(err)
+		t.Skipf("SKIP[bpf]: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

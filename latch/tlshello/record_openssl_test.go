@@ -221,7 +221,7 @@ func opensslServer(t *testing.T, dir string, args ...string) string {
 
 func TestRecord(t *testing.T) {
 	if !*record {
-		t.Skip("only with -record: rewrites testdata")
+		t.Skip("SKIP[flag]: only with -record: rewrites testdata")
 	}
 	cert, cp, kp := certificate(t)
 	dir := t.TempDir()

@@ -30,7 +30,7 @@ var programProbes = []probe{
 	program("tpm2-tools", "tests of the TPM with Debian's tools", "tpm2_quote", "--version"),
 	program("swtpm", "the peer of the TPM benchmarks and tests", "swtpm", "--version"),
 	program("qemu", "later: virtual machines with our TPM", "qemu-system-x86_64", "--version"),
-	program("clang", "`make generate` (the eBPF objects are shipped; nobody else needs it)", "clang", "--version"),
+	{"clang-14", "`make generate` and the comparison of the shipped eBPF objects with their sources; nobody else needs it", probeClang},
 	program("gcc", "the race detector in `make test` and `make test-full`", "gcc", "--version"),
 }
 
@@ -73,6 +73,21 @@ func program(name, gives, file string, args ...string) probe {
 		}
 		return path, nil
 	}}
+}
+
+// probeClang wants the very version that made the committed objects: another
+// one makes other bytes.
+func probeClang() (string, error) {
+	for _, name := range []string{"clang-14", "llvm-strip-14"} {
+		if _, err := LookPath(name); err != nil {
+			return "", err
+		}
+	}
+	const header = "/usr/include/bpf/bpf_helpers.h"
+	if _, err := os.Stat(header); err != nil {
+		return "", fmt.Errorf("%s (package libbpf-dev): %w", header, err)
+	}
+	return "clang-14, llvm-strip-14 and bpf_helpers.h", nil
 }
 
 // opensslGroup lets `openssl s_client` make a handshake with a server of ours

@@ -26,8 +26,9 @@ file:/etc/ssl/certs/ca-certificates.crt  ca-certificates
 T
     ;;
   generate) cat <<'T'
-clang      clang
-file:/usr/include/bpf/bpf_helpers.h      libbpf-dev
+clang-14   clang-14
+llvm-strip-14  llvm-14
+file:/usr/include/bpf/bpf_helpers.h  libbpf-dev
 T
     ;;
   *) echo "packages.sh: unknown group '$1', expected demo, test or generate" >&2; exit 2 ;;

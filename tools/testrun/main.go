@@ -188,8 +188,8 @@ func (r *run) packages() (alone, together []string) {
 // generated makes the generated files again and compares, if the tools for
 // that are here.
 func (r *run) generated() {
-	if _, err := exec.LookPath("clang"); err != nil {
-		r.note("generated files not compared: clang is not installed")
+	if _, err := exec.LookPath("clang-14"); err != nil {
+		r.note("generated files not compared: clang-14 is not installed")
 		return
 	}
 	before, err := exec.Command("git", "status", "--porcelain").Output()

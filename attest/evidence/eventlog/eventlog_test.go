@@ -179,7 +179,7 @@ func TestMeasured(t *testing.T) {
 func TestAgainstTPM2Tools(t *testing.T) {
 	tool, err := exec.LookPath("tpm2_eventlog")
 	if err != nil {
-		t.Skip("tpm2_eventlog is not installed (package tpm2-tools)")
+		t.Skip("SKIP[tpm2-tools]: tpm2_eventlog is not installed (package tpm2-tools)")
 	}
 	hashes := []tpm2.Alg{tpm2.AlgSHA1, tpm2.AlgSHA256, tpm2.AlgSHA384}
 	l := New(hashes...)

@@ -27,7 +27,7 @@ func pad(b []byte) []byte { return append(make([]byte, 32-len(b)), b...) }
 func TestCheckquote(t *testing.T) {
 	tool, err := exec.LookPath("tpm2_checkquote")
 	if err != nil {
-		t.Skip("tpm2_checkquote is not installed (package tpm2-tools)")
+		t.Skip("SKIP[tpm2-tools]: tpm2_checkquote is not installed (package tpm2-tools)")
 	}
 	for _, c := range tpms {
 		if c.kind != tpmquote.ES256 {

@@ -46,7 +46,7 @@ func asNobody(t *testing.T, sock string) (net.Conn, error) {
 // the key's secret does, even with the key file in hand.
 func TestStranger(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
+		t.Skip("SKIP[root]: only root can become another user")
 	}
 	client, sock := swtpmAt(t)
 	if err := os.Chmod(filepath.Dir(sock), 0o755); err != nil {

@@ -30,7 +30,7 @@ func swtpmAt(t *testing.T) (*swtpm.Client, string) {
 	t.Helper()
 	path, err := exec.LookPath("swtpm")
 	if err != nil {
-		t.Skip("swtpm is not installed")
+		t.Skip("SKIP[swtpm]: swtpm is not installed")
 	}
 	dir, err := os.MkdirTemp("", "hf") // unix socket paths are short
 	if err != nil {

@@ -43,10 +43,10 @@ const (
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: network namespaces, cgroups and eBPF")
+		t.Skip("SKIP[root]: needs root: network namespaces, cgroups and eBPF")
 	}
 	if _, err := CgroupRoot(); err != nil {
-		t.Skip(err)
+		t.Skipf("SKIP[cgroup2]: %v", err)
 	}
 }
 

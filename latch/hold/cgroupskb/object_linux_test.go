@@ -18,11 +18,11 @@ import (
 func TestObject(t *testing.T) {
 	for _, tool := range []string{"clang-14", "llvm-strip-14"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed: the committed object is not compared", tool)
+			t.Skipf("SKIP[clang-14]: %s is not installed: the committed object is not compared", tool)
 		}
 	}
 	if _, err := os.Stat("/usr/include/bpf/bpf_helpers.h"); err != nil {
-		t.Skip("libbpf-dev is not installed: the committed object is not compared")
+		t.Skip("SKIP[clang-14]: libbpf-dev is not installed: the committed object is not compared")
 	}
 	src, err := os.ReadFile("generate.go")
 	if err != nil {

@@ -416,7 +416,7 @@ func TestBesideAnother(t *testing.T) {
 		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.CGroupSKB, License: "MIT", AttachType: ebpf.AttachCGroupInetEgress,
 			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, pass), asm.Return()}})
 		if err != nil {
-			t.Skip(err)
+			t.Skipf("SKIP[bpf]: %v", err)
 		}
 		defer p.Close()
 		d := 200 * time.Millisecond
