@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -58,7 +59,11 @@ type Observer struct {
 	ctl   *control
 	poll  *os.File // the ring's descriptor, for Go's poller
 	raw   syscall.RawConn
+	event int // eventfd that ends a hot Wait
+	size  uint64
+	fds   [2]unix.PollFd
 	woken atomic.Bool
+	mode  atomic.Int32 // how Wait sleeps
 
 	ports map[uint16]bool
 	addrs []netip.AddrPort
@@ -87,7 +92,7 @@ func Open(o Options) (*Observer, error) {
 	if o.Cgroup == "" {
 		o.Cgroup = root
 	}
-	ob := &Observer{ports: map[uint16]bool{}, addrs: o.Listeners}
+	ob := &Observer{event: -1, size: uint64(o.RingBytes), ports: map[uint16]bool{}, addrs: o.Listeners}
 	ob.reg = registry{root: root, all: map[uint64]*Listener{}, notify: ob.Wake}
 	ob.conns.init(ob, o.ShareWindow)
 	if ob.objs, err = load(o.RingBytes); err != nil {
@@ -115,6 +120,11 @@ func (o *Observer) start(opt Options) (err error) {
 		unix.Close(fd)
 		return fmt.Errorf("observe: %w", err)
 	}
+	if o.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("observe: %w", err)
+	}
+	o.fds = [2]unix.PollFd{{Fd: int32(o.event), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}}
 	o.poll = os.NewFile(uintptr(fd), "ring")
 	if o.raw, err = o.poll.SyscallConn(); err != nil {
 		return fmt.Errorf("observe: %w", err)
@@ -140,22 +150,39 @@ func (o *Observer) start(opt Options) (err error) {
 	return nil
 }
 
+// How Wait sleeps.
+const (
+	awake = iota
+	cool  // in Go's poller: costs nothing while nothing happens
+	warm  // see hot
+)
+
 // Wait sleeps until the ring fills up, Wake was called, deadline has passed
 // (zero: no deadline) or, if hello is set, a ServerHello left or a protected
-// port was bound. Nothing that happens while nobody waits for it wakes anybody:
-// that is what keeps the cost per session low.
+// port was bound; sometimes it returns for no reason. Nothing that happens while
+// nobody waits for it wakes anybody: that is what keeps the cost per session low.
 func (o *Observer) Wait(deadline time.Time, hello bool) error {
+	mode := int32(cool)
+	if now := time.Now(); now.Sub(o.conns.busy) < hotFor && runtime.GOMAXPROCS(0) > 1 {
+		mode = warm
+	}
+	o.mode.Store(mode)
+	o.ctl.full.Store(1)
 	if hello {
 		o.ctl.armed.Store(1)
 	}
-	o.ctl.full.Store(1)
 	var err error
-	if (!hello || o.ring.empty()) && !o.woken.Load() {
+	switch {
+	case o.woken.Load() || hello && !o.ring.empty():
+	case mode == warm:
+		o.warm(deadline, hello)
+	default:
 		o.poll.SetReadDeadline(deadline)
 		err = o.raw.Read(func(uintptr) bool {
 			return o.woken.Load() || o.ctl.full.Load() == 0 || hello && o.ctl.armed.Load() == 0
 		})
 	}
+	o.mode.Store(awake)
 	o.ctl.armed.Store(0)
 	o.woken.Store(false)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -164,9 +191,42 @@ func (o *Observer) Wait(deadline time.Time, hello bool) error {
 	return err
 }
 
+// warm sleeps in the hot way, as long as sessions come.
+func (o *Observer) warm(deadline time.Time, hello bool) {
+	fds := o.fds[:1]
+	if hello {
+		fds = o.fds[:2]
+	}
+	for {
+		now := time.Now()
+		left := hotFor - now.Sub(o.conns.busy)
+		if !deadline.IsZero() {
+			left = min(left, deadline.Sub(now))
+		}
+		if left <= 0 {
+			return
+		}
+		fds[0].Revents = 0
+		hot(fds, left)
+		if fds[0].Revents != 0 {
+			var b [8]byte
+			unix.Read(o.event, b[:])
+		}
+		if o.woken.Load() || hello && !o.ring.empty() || o.ring.used() > o.size/4 {
+			return
+		}
+	}
+}
+
 // Wake ends a Wait, the running one or the next.
 func (o *Observer) Wake() {
-	if o.woken.CompareAndSwap(false, true) && o.poll != nil {
+	if !o.woken.CompareAndSwap(false, true) {
+		return
+	}
+	switch o.mode.Load() {
+	case warm:
+		unix.Write(o.event, []byte{0: 1, 7: 0})
+	case cool:
 		o.poll.SetReadDeadline(time.Unix(1, 0))
 	}
 }
@@ -219,6 +279,9 @@ func (o *Observer) Close() error {
 	o.reg.wg.Wait()
 	if o.poll != nil {
 		o.poll.Close()
+	}
+	if o.event >= 0 {
+		unix.Close(o.event)
 	}
 	if o.ring != nil {
 		o.ring.close()

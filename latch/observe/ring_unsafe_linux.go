@@ -51,6 +51,9 @@ func (r *ring) close() {
 	unix.Munmap(r.producer)
 }
 
+// used is how many bytes wait.
+func (r *ring) used() uint64 { return r.prod.Load() - r.cons.Load() }
+
 func (r *ring) empty() bool { return r.cons.Load() == r.prod.Load() }
 
 // drain calls fn for the records that are there; they are valid during the

@@ -61,6 +61,7 @@ type tracker struct {
 	shares  window
 	foreign foreign
 	stats   Stats
+	busy    time.Time // when a session was last told of
 	dst     []Event
 	r       record
 }
@@ -248,6 +249,7 @@ func (t *tracker) finish(c *track, r *record, now time.Time) {
 		return // the server refused the handshake, which the client sees too
 	}
 	t.stats.Hellos++
+	t.busy = now
 	if c.lost {
 		refuse(flow.AgentLostCopy, "the ring from the kernel was full")
 	}
