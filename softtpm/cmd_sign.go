@@ -208,6 +208,9 @@ func verifyDigestSignature(c *call) tpm2.RC {
 // newSignatureSequence starts a sequence for a key's own scheme.
 func (c *call) newSignatureSequence(kind seqKind, o *object, s tpm2.Scheme, context []byte) (*sequence, tpm2.RC) {
 	q := &sequence{kind: kind, alg: signHash(o, s), keyName: bytes.Clone(o.name), context: bytes.Clone(context)}
+	if kind == seqVerify {
+		q.msg = suspend(ticketHash.New())
+	}
 	switch s.Alg {
 	case tpm2.AlgMLDSA:
 		k, err := o.mldsaPublic()
@@ -367,6 +370,6 @@ func verifySequenceComplete(c *call) tpm2.RC {
 		return rc.Parameter(1)
 	}
 	c.setObject(c.handle(0), nil)
-	c.st.verifiedTicket(o.hierarchy, tpm2.STMessageVerified, digest, o.name, 0).Marshal(&c.out)
+	c.st.verifiedTicket(o.hierarchy, tpm2.STMessageVerified, q.seq.messageDigest(), o.name, 0).Marshal(&c.out)
 	return tpm2.RCSuccess
 }

@@ -31,6 +31,7 @@ type sequence struct {
 	running [][]byte // marshalled hash states: one per bank in seqEvent, else one
 	key     []byte   // HMAC key
 	mu      []byte   // marshalled µ of pure ML-DSA, in place of running
+	msg     []byte   // marshalled ticketHash of the message, in seqVerify: for the ticket
 	length  uint64   // bytes so far
 
 	// generated says that the message begins with TPM_GENERATED_VALUE, short
@@ -59,6 +60,7 @@ func (s *sequence) visit(x codec) {
 	}
 	x.bytes(&s.key)
 	x.bytes(&s.mu)
+	x.bytes(&s.msg)
 	x.u64(&s.length)
 	x.flag(&s.generated)
 	x.flag(&s.short)
@@ -74,6 +76,9 @@ func (s *sequence) visit(x codec) {
 func (s *sequence) valid() bool {
 	algs := s.algs()
 	if s.kind > seqVerify || len(s.running) != len(algs) {
+		return false
+	}
+	if (s.msg != nil) != (s.kind == seqVerify) || s.msg != nil && resume(tpm2.Alg(ticketHash), s.msg) == nil {
 		return false
 	}
 	for i, a := range algs {
@@ -159,6 +164,11 @@ func (s *sequence) write(p []byte) *sequence {
 		n.generated = len(p) >= 4 && startsGenerated(p)
 	}
 	n.length += uint64(len(p))
+	if s.msg != nil {
+		h := resume(tpm2.Alg(ticketHash), s.msg)
+		h.Write(p)
+		n.msg = suspend(h)
+	}
 	if s.mu != nil {
 		m, err := tpmcrypto.UnmarshalMu(s.mu)
 		if err != nil {
@@ -193,6 +203,13 @@ func (s *sequence) digest() []byte {
 		d = s.alg.Sum(xorByte(s.key, 0x5C), d)
 	}
 	return d
+}
+
+// messageDigest returns the digest of the message by ticketHash, for the ticket
+// of a verification: µ and HMACs cannot be computed without the key, which
+// PolicyAuthorize does not have.
+func (s *sequence) messageDigest() []byte {
+	return resume(tpm2.Alg(ticketHash), s.msg).Sum(nil)
 }
 
 // bankDigests returns the digest of an event sequence for each bank.
