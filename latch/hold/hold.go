@@ -109,6 +109,7 @@ const (
 	ReasonNotTaken    Reason = 12 // Retry: TCP has not taken the verified bytes
 	ReasonUnexamined  Reason = 13 // Retry: more segments arrived than were examined
 	ReasonWrongKick   Reason = 14 // a release with a wrong id was dropped
+	ReasonUrgent      Reason = 15 // the peer marked data as urgent before the release
 )
 
 // Verdict releases one connection.
@@ -141,6 +142,9 @@ type Hold interface {
 	// Refuse resets the connections: the application sees an error at once,
 	// the peer a RST. Connections that are gone are no error.
 	Refuse(batch []ID) error
+	// Sweep frees what belongs to processes that have ended. Called about
+	// twice a minute.
+	Sweep() error
 	// Interrupt makes Wait return net.ErrClosed, now and from now on.
 	Interrupt() error
 	// Close stops reading. What is held stays held.

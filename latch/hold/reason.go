@@ -29,4 +29,5 @@ var codes = [...]string{
 	ReasonNotTaken:    "not-taken",
 	ReasonUnexamined:  "unexamined",
 	ReasonWrongKick:   "wrong-kick",
+	ReasonUrgent:      "urgent",
 }

@@ -53,6 +53,9 @@ func init() {
 	}
 }
 
+// netnsLimit bounds the wait for a helper to listen.
+const netnsLimit = 10 * time.Second
+
 const bulk = 64 << 20
 
 // serveHelper ADDRESS CERT KEY [reset] is an HTTPS server: / says hello,
@@ -327,16 +330,20 @@ func relayOne(c *net.TCPConn, target, mode string) {
 	if err != nil {
 		return
 	}
-	for i := 0; i < 120 && i < n; i++ {
+	hello := min(5+int(b[3])<<8+int(b[4]), n) // the first record
+	for i := range hello {
 		flags := 0
 		if mode == "urgent" {
 			flags = unix.MSG_OOB
 		}
 		raw.Write(func(fd uintptr) bool { unix.Sendto(int(fd), b[i:i+1], flags, nil); return true })
-		time.Sleep(200 * time.Microsecond)
+		time.Sleep(100 * time.Microsecond)
 	}
-	if n > 120 {
-		c.Write(b[120:n])
+	if mode == "urgent" {
+		time.Sleep(2 * time.Second) // time for a release; a forged hello would follow
+	}
+	if n > hello {
+		c.Write(b[hello:n])
 	}
 	io.Copy(c, s)
 }

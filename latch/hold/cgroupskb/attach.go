@@ -222,7 +222,7 @@ func (h *Hold) SetPlain(list []Plain) error {
 }
 
 // counterNames are the counters of the programs after the reasons.
-var counterNames = map[uint32]string{15: "held", 16: "released", 17: "hello", 18: "inbound", 19: "second-hello", 20: "held-fin"}
+var counterNames = map[uint32]string{16: "held", 17: "released", 18: "hello", 19: "inbound", 20: "second-hello", 21: "held-fin"}
 
 // Counters returns the programs' counters: packets kept in by reason, and
 // hellos, inbound copies and releases.

@@ -26,6 +26,7 @@
 #define TCP_SYN 2
 #define TCP_RST 4
 #define TCP_ACK 16
+#define TCP_URG 32
 
 /* state: low word of door; the high word is the generation (one per SYN) */
 #define S_NEW 0 /* no payload has left */
@@ -55,14 +56,15 @@
 #define R_NOT_TAKEN 12
 #define R_UNEXAMINED 13
 #define R_WRONG_KICK 14
+#define R_URGENT 15
 /* counters only */
-#define C_HELD 15
-#define C_RELEASED 16
-#define C_HELLO 17
-#define C_INBOUND 18
-#define C_HELLO2 19
-#define C_STRAY_FIN 20
-#define C_N 21
+#define C_HELD 16
+#define C_RELEASED 17
+#define C_HELLO 18
+#define C_INBOUND 19
+#define C_HELLO2 20
+#define C_STRAY_FIN 21
+#define C_N 22
 
 /* set by the loader before the programs are loaded */
 const volatile __u32 kick_mark = 0;
@@ -623,6 +625,15 @@ SEC("cgroup_skb/ingress") int hold_ingress(struct __sk_buff *skb)
 		return 0; /* not understood: TCP must not see it either */
 	if (skb->mark == kick_mark)
 		return open_door(skb, sk, &p, c);
+	if ((p.flags & TCP_URG) && !listed(IPPROTO_TCP, p.saddr, p.sport)) {
+		/* TCP takes urgent bytes out of what the program reads, so that it would
+		 * read other bytes than those examined. The pointer alone, on a segment
+		 * without payload, does that to a later one. After the release it cannot
+		 * point at what TCP has taken before. */
+		if (c->syn)
+			deny(skb, &p, c, 0, R_URGENT);
+		return 0;
+	}
 	if (p.len == 0 || listed(IPPROTO_TCP, p.saddr, p.sport))
 		return 1;
 	if ((__u32)door == S_NEW) {
