@@ -29,6 +29,7 @@ const results = "bench/results/fuzz.csv"
 
 func main() {
 	duration := flag.Duration("time", 30*time.Second, "how long each target runs")
+	parallel := flag.Int("parallel", 0, "workers for each target; 0 means one for each processor")
 	list := flag.Bool("list", false, "only list the targets")
 	flag.Parse()
 	targets, err := find(flag.Args())
@@ -45,7 +46,7 @@ func main() {
 			fmt.Println(t.pkg, t.name)
 			continue
 		}
-		r := t.run(*duration)
+		r := t.run(*duration, *parallel)
 		fmt.Printf("%-5s %-34s %-34s %9d executions in %4.0f s\n", r.result, t.pkg, t.name, r.executions, r.seconds)
 		if err := r.append(results); err != nil {
 			fmt.Fprintln(os.Stderr, "fuzzrun:", err)
@@ -115,9 +116,13 @@ type result struct {
 // execs matches go's progress line: "fuzz: elapsed: 30s, execs: 12345 (411/sec), new interesting: 3 (total: 50)".
 var execs = regexp.MustCompile(`execs: (\d+)`)
 
-func (t target) run(d time.Duration) result {
+func (t target) run(d time.Duration, parallel int) result {
 	begin := time.Now()
-	out, err := exec.Command("go", "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+d.String(), "./"+t.pkg).CombinedOutput()
+	args := []string{"test", "-run=^$", "-fuzz=^" + t.name + "$", "-fuzztime=" + d.String()}
+	if parallel > 0 {
+		args = append(args, "-parallel="+strconv.Itoa(parallel))
+	}
+	out, err := exec.Command("go", append(args, "./"+t.pkg)...).CombinedOutput()
 	r := result{target: t, seconds: time.Since(begin).Seconds(), result: "ok", output: string(out)}
 	if all := execs.FindAllStringSubmatch(string(out), -1); len(all) > 0 {
 		r.executions, _ = strconv.ParseInt(all[len(all)-1][1], 10, 64)
