@@ -20,8 +20,8 @@ import (
 	"holdfast/test/host"
 )
 
-// binary builds `holdfast` once and returns its path.
-var binary = sync.OnceValues(func() (string, error) {
+// built builds `holdfast` once and returns its path.
+var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "holdfast-tpmtools")
 	if err != nil {
 		return "", err
@@ -42,7 +42,7 @@ var binary = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := binary(); err == nil {
+	if path, err := built(); err == nil {
 		os.RemoveAll(filepath.Dir(path))
 	}
 	os.Exit(code)
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 
 func holdfast(t testing.TB) string {
 	t.Helper()
-	path, err := binary()
+	path, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
