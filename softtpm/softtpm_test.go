@@ -205,6 +205,17 @@ func TestStateRoundTrip(t *testing.T) {
 	if !q.Started() || !bytes.Equal(q.state.reset.nullProof, p.state.reset.nullProof) || !bytes.Equal(q.state.perm.epSeed, p.state.perm.epSeed) {
 		t.Error("state differs")
 	}
+	cold, err := New(NewMemoryStore(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	coldVol, err := cold.VolatileState()
+	if err != nil {
+		t.Fatalf("state before Startup: %v", err)
+	}
+	if err := cold.SetState(nil, coldVol); err != nil || cold.Started() {
+		t.Errorf("state before Startup: %v", err)
+	}
 	for n := range perm {
 		if q.SetState(perm[:n], nil) == nil {
 			t.Fatalf("state cut to %d bytes accepted", n)

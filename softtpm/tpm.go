@@ -135,7 +135,7 @@ func (t *TPM) save() error {
 func (t *TPM) powerOn() {
 	t.wipeVolatile()
 	t.state.volatile = volatile{}
-	t.state.reset, t.state.clear = stateReset{}, stateClear{}
+	t.state.reset, t.state.clear = stateReset{}, stateClear{platformPolicy: noPolicy}
 	t.clk.last = t.opt.Now()
 	t.clk.time, t.clk.frac, t.clk.rate = 0, 0, 0
 	t.failed = false
