@@ -14,10 +14,10 @@ import (
 
 // newCommit takes the next commit counter and returns it with its secret
 // scalar; TPM_RC_NO_RESULT if none can be made.
-func (c *call) newCommit(o *object) (count uint16, r []byte, rc tpm2.RC) {
+func (c *call) newCommit(curve *tpmcrypto.Curve) (count uint16, r []byte, rc tpm2.RC) {
 	s := &c.st.reset
 	count = uint16(s.commitCounter)
-	r, rc = c.commitScalar(o.curve(), s.commitCounter)
+	r, rc = c.commitScalar(curve, s.commitCounter)
 	if rc != tpm2.RCSuccess {
 		return 0, nil, rc
 	}
@@ -29,7 +29,7 @@ func (c *call) newCommit(o *object) (count uint16, r []byte, rc tpm2.RC) {
 
 // takeCommit returns the secret scalar of an open commit and closes it;
 // TPM_RC_VALUE if count names none.
-func (c *call) takeCommit(o *object, count uint16) ([]byte, tpm2.RC) {
+func (c *call) takeCommit(curve *tpmcrypto.Curve, count uint16) ([]byte, tpm2.RC) {
 	s := &c.st.reset
 	// The counter is longer than count: find the newest value that ends so.
 	full := s.commitCounter&^0xFFFF | uint64(count)
@@ -47,7 +47,7 @@ func (c *call) takeCommit(o *object, count uint16) ([]byte, tpm2.RC) {
 		return nil, tpm2.RCValue
 	}
 	s.commitArray[i/8] &^= 1 << (i % 8)
-	return c.commitScalar(o.curve(), full)
+	return c.commitScalar(curve, full)
 }
 
 func (c *call) commitScalar(curve *tpmcrypto.Curve, count uint64) ([]byte, tpm2.RC) {

@@ -125,7 +125,7 @@ func (c *call) signDigest(o *object, s tpm2.Scheme, context, digest []byte) (tpm
 		case tpm2.AlgECSchnorr:
 			sig.R, sig.S, err = k.SignSchnorr(th, c.t.rng, digest)
 		default:
-			r, rc := c.takeCommit(o, s.Count)
+			r, rc := c.takeCommit(o.curve(), s.Count)
 			if rc != tpm2.RCSuccess {
 				return sig, rc
 			}
