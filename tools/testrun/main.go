@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testrun is `make test`: it vets, runs every test of the module,
+// Command testrun is `make test`: it vets and runs every test of the module,
 // says what was skipped and why, and ends with one line
 //
 //	N passed, N failed, N skipped
@@ -48,6 +48,10 @@ func main() {
 // short: `make test` runs them a second time under the race detector.
 var raceQuick = []string{"./latch/channel/...", "./latch/flow/...", "./tpmio/...", "./attest/provider/..."}
 
+// raceBefore is when the rest of ten minutes is too short for them: the
+// detector needs a build of its own.
+const raceBefore = 7 * time.Minute
+
 // otherSystems must compile; the first three run the whole, the last two the
 // parts that need no Linux.
 var otherSystems = []struct{ os, arch, packages string }{
@@ -79,12 +83,15 @@ func (r *run) tests() {
 	if !r.doctor(prefix) {
 		return
 	}
-	r.step("vet", nil, "go", "vet", "./...")
-	r.race(prefix)
 	alone, together := r.packages()
-	r.goTest("packages without a network", prefix, together...)
+	r.goTest("packages without a network", prefix, append([]string{"-vet=all"}, together...)...)
 	// Namespaces, deadlines and two cores: one package at a time.
-	r.goTest("packages with a network", prefix, append([]string{"-p=1"}, alone...)...)
+	r.goTest("packages with a network", prefix, append([]string{"-vet=all", "-p=1"}, alone...)...)
+	if spent := time.Since(r.start); !r.full && spent > raceBefore {
+		r.note(fmt.Sprintf("race detector left to make test-full: the tests took %.0f s on this machine", spent.Seconds()))
+		return
+	}
+	r.race(prefix)
 }
 
 // rootPrefix is what runs a program as root with our settings.
