@@ -72,6 +72,7 @@ func (h *fakeHold) Wait(deadline time.Time) error {
 
 func (h *fakeHold) Interrupt() error { h.once.Do(func() { close(h.quit) }); return nil }
 func (h *fakeHold) Close() error     { return nil }
+func (h *fakeHold) Sweep() error     { return nil }
 func (h *fakeHold) WantInbound()     { h.mu.Lock(); h.want++; h.mu.Unlock() }
 
 func (h *fakeHold) Drain(fn func(*hold.Record)) error {

@@ -99,6 +99,27 @@ func (g *Gate) Start() {
 		g.wg.Go(func() { l.run(ctx) })
 	}
 	g.wg.Go(g.packets)
+	g.wg.Go(func() { g.sweep(ctx) })
+}
+
+// sweep lets the hold free what is no longer needed.
+func (g *Gate) sweep(ctx context.Context) {
+	t := time.NewTicker(30 * time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		g.mu.Lock()
+		if !g.closed {
+			if err := g.hold.Sweep(); err != nil {
+				slog.Warn("hold", "error", err)
+			}
+		}
+		g.mu.Unlock()
+	}
 }
 
 // Ready waits until each agent was tried once, at most d.

@@ -100,7 +100,10 @@ func RunCommand(ctx context.Context, c *Config, cmd Command) (status int, stats 
 	if err != nil {
 		return 0, stats, err
 	}
-	defer os.Remove(dir) // fails, as it should, while a process is there
+	defer func() {
+		os.Remove(dir) // these fail, as they should, while a process or another run is there
+		os.Remove(filepath.Dir(dir))
+	}()
 	s, err := Open(c, dir)
 	if err != nil {
 		return 0, stats, err

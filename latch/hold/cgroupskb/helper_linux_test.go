@@ -156,6 +156,16 @@ func helper(verb string, args []string) error {
 			return err
 		}
 		return unix.Sendto(fd, []byte{8, 0, 0xf7, 0xff, 0, 0, 0, 0}, 0, &unix.SockaddrInet4{Addr: [4]byte{10, 77, 0, 2}})
+	case "exthdr": // connect over IPv6 with a destination option in each packet
+		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		if err := unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_DSTOPTS, "\x00\x00\x01\x04\x00\x00\x00\x00"); err != nil {
+			return err
+		}
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: 3})
+		return unix.Connect(fd, &unix.SockaddrInet6{Port: 443, Addr: [16]byte(net.ParseIP("fd77::2"))})
 	case "mptcp", "tfo": // ADDR
 		proto := 0
 		if verb == "mptcp" {

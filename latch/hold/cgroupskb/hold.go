@@ -203,5 +203,9 @@ func (h *Hold) Refuse(batch []hold.ID) error {
 	return all
 }
 
+// Sweep lets go of network namespaces that have no gated process any more.
+// Call it now and then, as the other methods: one at a time.
+func (h *Hold) Sweep() error { return h.ns.scan() }
+
 // Waiting returns how many connections wait for a verdict.
 func (h *Hold) Waiting() int { return len(h.peers) }

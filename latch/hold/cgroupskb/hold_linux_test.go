@@ -144,6 +144,7 @@ func TestHoldTimes(t *testing.T) {
 		for _, addr := range []string{server4 + ":443", "[" + server6 + "]:443"} {
 			for name, start := range clients {
 				t.Run(fmt.Sprintf("%v/%s/%s", d, addr, name), func(t *testing.T) {
+					t.Parallel()
 					decide, when := noting(releaseAfter(d))
 					l := newLab(t, Options{}, decide)
 					l.tlsServer(l.server, addr, nil)
@@ -170,6 +171,7 @@ func TestHoldTimes(t *testing.T) {
 // TestNeverReleased: nothing but the hello leaves, the application that waits
 // is reset when the gate refuses, and a hold without a verdict stays one.
 func TestNeverReleased(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, Options{}, func(c *testConn, now time.Time) action {
 		if _, ok := c.record(); ok && now.Sub(c.at) > 1500*time.Millisecond {
 			return actRefuse
@@ -260,6 +262,7 @@ func TestBulk(t *testing.T) {
 
 // TestWithoutNetNSCookie: kernels before 6.15 do not tell the namespace.
 func TestWithoutNetNSCookie(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, Options{noNetNSCookie: true}, releaseAfter(0))
 	l.tlsServer(l.server, server4+":443", nil)
 	out, err := wait(t, l.command("curl", "-sSk", "https://"+server4+"/"), 10*time.Second)
@@ -270,6 +273,7 @@ func TestWithoutNetNSCookie(t *testing.T) {
 
 // TestTwoNamespaces: one cgroup, clients in two network namespaces.
 func TestTwoNamespaces(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, Options{}, releaseAfter(10*time.Millisecond))
 	other := newNS(t)
 	l.tlsServer(l.server, server4+":443", nil)

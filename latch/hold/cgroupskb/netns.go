@@ -6,6 +6,7 @@ package cgroupskb
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -146,9 +147,11 @@ func (ns *namespaces) among(cookie uint64, id hold.ID, local, remote netip.AddrP
 }
 
 // scan opens the namespaces of all processes of the cgroup and below, and of
-// this process; it closes none: they are few, and a socket may outlive its process.
+// this process, and closes those that have no process any more: the sockets
+// here would keep them alive for ever.
 func (ns *namespaces) scan() error {
-	if err := ns.add("/proc/self/ns/net"); err != nil {
+	seen := map[uint64]bool{}
+	if err := ns.add("/proc/self/ns/net", seen); err != nil {
 		return err
 	}
 	var first error
@@ -162,8 +165,8 @@ func (ns *namespaces) scan() error {
 		}
 		defer f.Close()
 		for s := bufio.NewScanner(f); s.Scan(); {
-			err := ns.add("/proc/" + strings.TrimSpace(s.Text()) + "/ns/net")
-			if err != nil && !os.IsNotExist(err) && first == nil {
+			err := ns.add("/proc/"+strings.TrimSpace(s.Text())+"/ns/net", seen)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
 				first = err
 			}
 		}
@@ -172,14 +175,21 @@ func (ns *namespaces) scan() error {
 	if err != nil {
 		return err
 	}
+	for ino, n := range ns.known {
+		if !seen[ino] {
+			n.close()
+			delete(ns.known, ino)
+		}
+	}
 	return first
 }
 
-func (ns *namespaces) add(path string) error {
+func (ns *namespaces) add(path string, seen map[uint64]bool) error {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
+	seen[st.Ino] = true
 	if _, ok := ns.known[st.Ino]; ok {
 		return nil
 	}

@@ -19,10 +19,10 @@ import (
 //go:embed bpf/hold.bpf.o
 var object []byte
 
-// sizes of the rings in bytes (powers of two): enough for some 2,000 hellos
-// and 2,000 server flights that nobody has read yet.
+// sizes of the rings in bytes (powers of two): enough for some 500 to 1,500 hellos
+// and 1,200 to 2,400 server flights that nobody has read yet.
 const (
-	ringOutSize = 2 << 20
+	ringOutSize = 1 << 20
 	ringInSize  = 4 << 20
 )
 

@@ -108,6 +108,7 @@ func TestDenied(t *testing.T) {
 		{"multipath", []string{"mptcp", at}, hold.ReasonMPTCP, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t, Options{}, never)
 			s := l.fakeServer(at, true)
 			stop := l.capture()
@@ -132,6 +133,7 @@ func TestDenied(t *testing.T) {
 
 // Datagrams and raw sockets fail in the system call that sends them.
 func TestOtherProtocols(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, Options{Plain: []Plain{{Prefix: netip.MustParsePrefix("10.77.0.2/32"), Port: 53, UDP: true}}}, never)
 	for _, c := range []struct {
 		args   []string
@@ -161,8 +163,45 @@ func TestOtherProtocols(t *testing.T) {
 	}
 }
 
+// An IPv6 extension header hides the TCP header from a simple reader: refused.
+func TestExtensionHeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Options{}, never)
+	l.fakeServer("["+server6+"]:443", true)
+	stop := l.capture()
+	if out, err := wait(t, l.helper("exthdr"), 8*time.Second); err == nil || strings.Contains(out, "EINVAL") {
+		t.Errorf("%v %q: expected a connect that fails", err, out)
+	}
+	l.gate.sawDenied(t, hold.ReasonProtocol)
+	for _, s := range stop() {
+		if s.dst.Port() == 443 {
+			t.Error("a packet left")
+		}
+	}
+}
+
+// A network namespace whose last gated process has ended is let go.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Options{}, releaseAfter(0))
+	l.tlsServer(l.server, at, nil)
+	if out, err := wait(t, l.command("curl", "-sSk", "https://"+at+"/"), 10*time.Second); !strings.Contains(out, "hello 0") {
+		t.Fatalf("%q %v", out, err)
+	}
+	l.gate.mu.Lock()
+	defer l.gate.mu.Unlock()
+	before := len(l.hold.ns.known)
+	if err := l.hold.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if before != 2 || len(l.hold.ns.known) != 1 {
+		t.Errorf("%d namespaces before, %d after: want 2 and only our own", before, len(l.hold.ns.known))
+	}
+}
+
 // The plain list: by prefix and port, changed at run time.
 func TestPlain(t *testing.T) {
+	t.Parallel()
 	p := []Plain{{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Port: 80}}
 	l := newLab(t, Options{Plain: p}, never)
 	s80, s81 := l.fakeServer(server4+":80", false), l.fakeServer(server4+":81", false)
@@ -186,6 +225,7 @@ func TestPlain(t *testing.T) {
 
 // A server inside the scope cannot answer: its peers are not listed.
 func TestAccepted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, Options{}, never)
 	c := l.helper("serve", client4+":7000")
 	var got []byte
@@ -208,6 +248,7 @@ func TestAccepted(t *testing.T) {
 
 // A hello in two segments is let out; the secret behind it is not.
 func TestSplitHello(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"split", "fin"} {
 		l := newLab(t, Options{}, releaseAfter(300*time.Millisecond))
 		s := l.fakeServer(at, true)
@@ -235,6 +276,7 @@ func TestSplitHello(t *testing.T) {
 // Disconnect and connect again on one descriptor: the release of the first
 // connection is worth nothing for the second. [c]
 func TestReconnect(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, Options{}, func(c *testConn, now time.Time) action {
 		if c.remote.Port() != 443 {
 			return actNothing
@@ -257,6 +299,7 @@ func TestReconnect(t *testing.T) {
 
 // RST from the server, then the same source port again: a decision of its own.
 func TestPortReuse(t *testing.T) {
+	t.Parallel()
 	n := 0
 	l := newLab(t, Options{}, func(c *testConn, now time.Time) action {
 		if _, ok := c.record(); ok && n == 0 {
@@ -293,6 +336,7 @@ func TestPortReuse(t *testing.T) {
 
 // Kicks with a wrong cookie, nonce, count, end or mark open nothing. [d]
 func TestWrongKick(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, Options{}, never)
 	s := l.fakeServer(at, true)
 	c := l.helper("raw", at, "200")
@@ -386,6 +430,7 @@ func appendInt(b []byte, n int) []byte {
 
 // A full ring poisons: nothing is ever released, and later segments tell. [b]
 func TestLostCopy(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, Options{ringIn: 4096}, releaseAfter(0))
 	l.gate.stop() // nobody reads: the ring fills up
 	t.Cleanup(func() { l.hold.Detach() })
@@ -412,6 +457,7 @@ func TestLostCopy(t *testing.T) {
 // Another program on the same cgroup, attached before or after ours, that
 // lets all through: ours still holds; when it refuses, nothing passes. [g]
 func TestBesideAnother(t *testing.T) {
+	t.Parallel()
 	for _, pass := range []int32{1, 0} {
 		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.CGroupSKB, License: "MIT", AttachType: ebpf.AttachCGroupInetEgress,
 			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, pass), asm.Return()}})
@@ -442,6 +488,7 @@ func TestBesideAnother(t *testing.T) {
 // The gate dies in mid-hold: the door stays shut, and a new gate takes over
 // what was released. [e]
 func TestDeadGate(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, Options{}, never)
 	s := l.fakeServer(at, true)
 	c := l.helper("raw", at, "200")
@@ -505,6 +552,7 @@ func mustStatus(t *testing.T) []Leftover {
 
 // A connection that a dead gate had released goes on under its successor.
 func TestSuccessor(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, Options{}, releaseAfter(0))
 	l.tlsServer(l.server, at, nil)
 	c := l.command("curl", "-sSk", "--limit-rate", "20M", "-o", "/dev/null", "-w", "%{size_download}", "https://"+at+"/big")
