@@ -2,7 +2,11 @@
 
 package softtpm
 
-import "holdfast/tpm2"
+import (
+	"math/bits"
+
+	"holdfast/tpm2"
+)
 
 // Integrity collection: Part 3, 22.
 
@@ -11,6 +15,7 @@ func init() {
 	register(&command{code: tpm2.CCPCREvent, slots: []slot{{kPCR | kNull, roleUser}}, flags: fNV | fReadOnlyOK | fDecrypt, run: pcrEvent})
 	register(&command{code: tpm2.CCPCRRead, run: pcrRead})
 	register(&command{code: tpm2.CCPCRReset, slots: []slot{{kPCR, roleUser}}, flags: fNV | fReadOnlyOK, run: pcrReset})
+	register(&command{code: tpm2.CCPCRAllocate, slots: []slot{{kPlatform, roleUser}}, flags: fNV | fSave | fPP, run: pcrAllocate})
 	register(&command{code: tpm2.CCPCRSetAuthPolicy, slots: []slot{{kPlatform, roleUser}}, flags: fNV | fSave | fDecrypt | fPP, run: pcrSetAuthPolicy})
 	register(&command{code: tpm2.CCPCRSetAuthValue, slots: []slot{{kPCR, roleUser}}, flags: fNV | fDecrypt, run: pcrSetAuthValue})
 }
@@ -115,6 +120,44 @@ func pcrReset(c *call) tpm2.RC {
 	if !pcrAttrs[p].noIncrement {
 		c.st.reset.pcrCounter++
 	}
+	return tpm2.RCSuccess
+}
+
+// pcrAllocate is TPM2_PCR_Allocate (Part 3, 22.5): which PCRs each named bank
+// has after the next Startup(CLEAR). PCRs 0 and 17, which the roots of trust for
+// measurement extend, must stay in some bank.
+func pcrAllocate(c *call) tpm2.RC {
+	sel := tpm2.UnmarshalPCRSelections(c.next())
+	if rc := c.done(); rc != tpm2.RCSuccess {
+		return rc
+	}
+	next := c.st.perm.pcrNext
+	for _, s := range sel {
+		b := bankIndex(s.Hash)
+		if b < 0 {
+			return tpm2.RCHash.Parameter(1)
+		}
+		next[b] = 0
+		for _, p := range s.PCRs() {
+			if p < numPCRs {
+				next[b] |= 1 << p
+			}
+		}
+	}
+	needed, available, any := 0, 0, uint32(0)
+	for b, alg := range bankAlgs {
+		needed += bits.OnesCount32(next[b]) * alg.DigestSize()
+		available += numPCRs * alg.DigestSize()
+		any |= next[b]
+	}
+	if any&1 == 0 || any>>17&1 == 0 {
+		return tpm2.RCPCR
+	}
+	c.st.perm.pcrNext = next
+	c.out.Bool(true)
+	c.out.U32(numPCRs)
+	c.out.U32(uint32(needed))
+	c.out.U32(uint32(available))
 	return tpm2.RCSuccess
 }
 

@@ -135,3 +135,29 @@ func TestPCREvent(t *testing.T) {
 	q.params = sized(strings.Repeat("x", maxEvent+1))
 	q.refused(t, p, "too long", tpm2.RCSize.Parameter(1))
 }
+
+func TestPCRAllocate(t *testing.T) {
+	p := newTPM(t, Options{})
+	q := func(sel ...tpm2.PCRSelection) request {
+		return request{cc: tpm2.CCPCRAllocate, handles: []tpm2.Handle{tpm2.RHPlatform}, auth: noAuth, params: func(w *tpm2.Writer) { tpm2.MarshalPCRSelections(w, sel) }}
+	}
+	none := func(alg tpm2.Alg) tpm2.PCRSelection { return tpm2.SelectPCRs(alg) }
+	q(none(tpm2.AlgSHA1), none(tpm2.AlgSHA256), none(tpm2.AlgSHA384), none(tpm2.AlgSHA512)).refused(t, p, "no PCR at all", tpm2.RCPCR)
+	q(tpm2.SelectPCRs(tpm2.AlgSHA1, 0), none(tpm2.AlgSHA256), none(tpm2.AlgSHA384), none(tpm2.AlgSHA512)).refused(t, p, "no PCR 17", tpm2.RCPCR)
+	q(none(tpm2.AlgSHA3_256)).refused(t, p, "no such bank", tpm2.RCHash.Parameter(1))
+	r := q(none(tpm2.AlgSHA1), tpm2.SelectPCRs(tpm2.AlgSHA384, 0, 1)).ok(t, p)
+	if ok, max, needed, available := r.Bool(), r.U32(), r.U32(), r.U32(); !ok || max != 24 || needed != 24*(32+64)+2*48 || available != 24*(20+32+48+64) {
+		t.Errorf("%v %d %d %d", ok, max, needed, available)
+	}
+	all := tpm2.PCRSelection{Hash: tpm2.AlgSHA1, Select: []byte{255, 255, 255}}
+	if _, got, _ := readPCRs(t, p, all); len(got[0].PCRs()) != 8 {
+		t.Errorf("the allocation changed before the next start: %v", got)
+	}
+	request{cc: tpm2.CCShutdown, params: func(w *tpm2.Writer) { w.U16(1) }}.refused(t, p, "Shutdown(STATE)", tpm2.RCType.Parameter(1))
+	p.Init()
+	mustRun(t, p, "8001 0000000C 00000144 0000")
+	if _, got, v := readPCRs(t, p, all, tpm2.SelectPCRs(tpm2.AlgSHA384, 0, 1, 2)); len(got[0].PCRs()) != 0 || len(got[1].PCRs()) != 2 || len(v) != 2 {
+		t.Errorf("after the start: %v, %d values", got, len(v))
+	}
+	extend(2, tpm2.HA{Alg: tpm2.AlgSHA384, Digest: make([]byte, 48)}, tpm2.HA{Alg: tpm2.AlgSHA1, Digest: make([]byte, 20)}).ok(t, p)
+}

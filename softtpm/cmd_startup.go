@@ -62,6 +62,7 @@ func startup(c *call) tpm2.RC {
 	}
 	if su == tpm2.SUClear {
 		s.reset.pcrCounter = 0
+		p.pcrAlloc = p.pcrNext
 	}
 	keep := func(pcr int) bool { return pcr == 0 && hcrtm }
 	if su == tpm2.SUState {
@@ -140,6 +141,9 @@ func shutdown(c *call) tpm2.RC {
 		return tpm2.RCValue.Parameter(1)
 	}
 	p := &c.st.perm
+	if su == tpm2.SUState && p.pcrAlloc != p.pcrNext {
+		return tpm2.RCType.Parameter(1) // saved PCRs would not fit the new allocation
+	}
 	p.savedReset, p.savedClear, p.savedPCR = nil, nil, nil
 	if su == tpm2.SUState {
 		r, cl, pcr := c.st.reset, c.st.clear, c.st.volatile.pcr

@@ -254,6 +254,7 @@ func (x codec) permanent(p *permanent) {
 	x.flag(&p.lockoutBlocked)
 	for i := range p.pcrAlloc {
 		x.u32(&p.pcrAlloc[i])
+		x.u32(&p.pcrNext[i])
 	}
 	for i := range p.pcrPolicies {
 		x.ha(&p.pcrPolicies[i])

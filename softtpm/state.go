@@ -38,6 +38,7 @@ type permanent struct {
 	lockoutBlocked                bool   // lockoutAuth failed; waits for lockoutRecovery or a Startup
 
 	pcrAlloc    [numBanks]uint32 // bit per PCR
+	pcrNext     [numBanks]uint32 // allocation after the next Startup(CLEAR)
 	pcrPolicies [numPCRs]tpm2.HA // PCR_SetAuthPolicy
 	ppCommands  map[tpm2.CC]bool // commands that need physical presence
 	audited     map[tpm2.CC]bool // command audit

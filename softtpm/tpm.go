@@ -84,7 +84,7 @@ func (t *TPM) manufacture() error {
 		audited:    map[tpm2.CC]bool{tpm2.CCSetCommandCodeAuditStatus: true},
 	}
 	for i := range p.pcrAlloc {
-		p.pcrAlloc[i] = allPCRs
+		p.pcrAlloc[i], p.pcrNext[i] = allPCRs, allPCRs
 	}
 	for i := range p.pcrPolicies {
 		p.pcrPolicies[i] = noPolicy
