@@ -47,14 +47,17 @@ type lab struct {
 	helper         string // this test's program, which plays clients and servers
 	gated, service string // control groups
 	latency        time.Duration
+	reports        string // of the agent's configuration
 	agent, gate    *netns.Process
 	seen           int // bytes of the gate's log that were read
 }
 
 type option func(*lab)
 
-// slow makes each report take this long.
-func slow(d time.Duration) option { return func(l *lab) { l.latency = d } }
+// slow makes each report take this long, which the agent accepts.
+func slow(d time.Duration) option {
+	return func(l *lab) { l.latency, l.reports = d, "reports: {timeout: 1m}\n" }
+}
 
 // newLab starts agent and gate. Servers are started by the tests.
 func newLab(t testing.TB, opts ...option) *lab {
@@ -91,7 +94,7 @@ channel:
 cgroup: %q
 provider:
   simulated: {name: lab, algorithm: ES256, latency: %v, trust: %q}
-`, l.listeners(), machine, l.latency, l.path("trust.yaml")))
+%s`, l.listeners(), machine, l.latency, l.path("trust.yaml"), l.reports))
 	l.write("policy.yaml", "version: 1\nenvironments: [SIMULATED/lab/lab]\nsignatures: [ES256]\nsimulated: allow\nclass: machine\n"+
 		"groups: [X25519MLKEM768, x25519, secp256r1, secp384r1]\nclaims:\n  services: [nginx, openssl, go]\n  executables: ["+strings.Join(l.digests(), ", ")+"]\n")
 	l.write("gate.yaml", fmt.Sprintf(`services:

@@ -182,6 +182,19 @@ func TestDeadline(t *testing.T) {
 	wire.noLeak(t)
 }
 
+// TestReporterFailed: a security processor that hangs is reported by the agent
+// before the gate's deadline.
+func TestReporterFailed(t *testing.T) {
+	l := newLab(t, slow(20*time.Second), func(l *lab) { l.reports = "reports: {timeout: 500ms}\n" })
+	l.serveGo()
+	wire := watch(t, l.server)
+	out, err := l.help("get", netns.ServerV4+":"+goPort, name, "/", "1")
+	if e := l.events("refused", "released"); err == nil || len(e) != 1 || e[0].Reason != "reporter-failed" {
+		t.Errorf("%v, the gate says %+v; %s", err, e, out)
+	}
+	wire.noLeak(t)
+}
+
 // TestLatchRun: one command behind a gate of its own; its exit status and
 // output are its own, and it runs as its own user's process.
 func TestLatchRun(t *testing.T) {
