@@ -129,7 +129,8 @@ func (s *stage) attempt(user *syscall.Credential, args ...string) (exit int, las
 		exit, err = failed.ExitCode(), nil
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	return exit, strings.TrimPrefix(lines[len(lines)-1], "holdfast: "), err
+	last = strings.ReplaceAll(lines[len(lines)-1], s.dir+"/", "")
+	return exit, strings.TrimPrefix(last, "holdfast: "), err
 }
 
 // crypto says what of this run a quantum computer could break later.

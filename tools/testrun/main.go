@@ -183,13 +183,24 @@ func (r *run) packages() (alone, together []string) {
 		f := strings.Fields(line)
 		switch {
 		case len(f) < 2 || f[1] == "00":
-		case len(f) > 2 && strings.Contains(f[2], "holdfast/test/netns,"), strings.HasSuffix(f[0], "/test/netns"), strings.HasPrefix(f[0], "holdfast/test/"), strings.HasPrefix(f[0], "holdfast/cmd/"):
+		case len(f) > 2 && networked(f[0], f[2]):
 			alone = append(alone, f[0])
 		default:
 			together = append(together, f[0])
 		}
 	}
 	return alone, together
+}
+
+// networked says whether a package's tests make networks or servers whose
+// timing others would disturb.
+func networked(pkg, imports string) bool {
+	for _, dir := range []string{"holdfast/test/", "holdfast/cmd/", "holdfast/bench/", "holdfast/latch/hold/", "holdfast/latch/observe", "holdfast/latch/agent", "holdfast/latch/gate"} {
+		if strings.HasPrefix(pkg, dir) {
+			return true
+		}
+	}
+	return strings.Contains(imports, "holdfast/test/netns,")
 }
 
 // generated makes the generated files again and compares, if the tools for
