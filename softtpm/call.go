@@ -36,7 +36,7 @@ type call struct {
 	// fail says which dictionary-attack counter a failed authorization moves,
 	// after the state was restored.
 	fail   failure
-	failed tpm2.Handle // index of failPIN
+	failed tpm2.Handle // index of failPIN, object of failROT
 
 	cp      cpHashes
 	noAudit bool // the command asks not to be audited (GetSessionAuditDigest and the like)
@@ -50,6 +50,7 @@ const (
 	failDA
 	failLockout
 	failPIN // a PIN Fail index counts its own failures
+	failROT // an oblivious transfer that failed is over
 )
 
 // next returns the reader for the next parameter and counts it, so that an

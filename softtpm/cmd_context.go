@@ -36,7 +36,9 @@ func contextSave(c *call) tpm2.RC {
 	h := c.handle(0)
 	ctx := tpm2.Context{Hierarchy: tpm2.RHNull, SavedHandle: h}
 	var plain tpm2.Writer
-	if o := c.st.object(h); o != nil {
+	if o := c.st.object(h); o != nil && o.rot != nil {
+		return tpm2.RCType.Handle(1) // one-use state leaves the TPM in no form
+	} else if o != nil {
 		c.st.reset.contextID++
 		ctx.Sequence, ctx.Hierarchy, ctx.SavedHandle = c.st.reset.contextID, o.hierarchy, savedOrdinary
 		switch {

@@ -129,7 +129,7 @@ func sequenceUpdate(c *call) tpm2.RC {
 		return rc
 	}
 	o := c.object(0)
-	if !o.isSequence() {
+	if !o.isSequence() || o.rot != nil {
 		return tpm2.RCMode.Handle(1)
 	}
 	n := o.clone()

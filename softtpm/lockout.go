@@ -59,6 +59,11 @@ func (t *TPM) punish(f failure, rc tpm2.RC) tpm2.RC {
 		t.state.volatile.lockoutTimer = t.clk.time
 	case failPIN:
 		t.state.countPIN(t.c.failed)
+	case failROT:
+		if o := t.state.object(t.c.failed); o != nil {
+			o.wipe()
+			t.c.setObject(t.c.failed, nil)
+		}
 	}
 	if t.save() != nil {
 		return tpm2.RCNVUnavailable

@@ -20,6 +20,7 @@ type object struct {
 	name       []byte
 	qname      []byte
 	seq        *sequence // not nil: this is a sequence, not a key
+	rot        *transfer // not nil: this is an oblivious transfer under way (and seq is not nil)
 
 	key *keyCache
 }
@@ -50,6 +51,9 @@ func (o *object) wipe() {
 	}
 	if o.seq != nil {
 		o.seq.wipe()
+	}
+	if o.rot != nil {
+		o.rot.close()
 	}
 }
 

@@ -421,6 +421,10 @@ func (x codec) volatile(s *state, time *uint64) {
 		}
 	}
 	for i := range v.objects {
+		if o := v.objects[i]; x.w != nil && o != nil && o.rot != nil {
+			x.w.Bool(false) // one-use state leaves the TPM in no form
+			continue
+		}
 		if optional(x, &v.objects[i]) {
 			x.object(v.objects[i])
 		}

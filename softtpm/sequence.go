@@ -20,6 +20,7 @@ const (
 	seqHMAC                  // HMAC_Start
 	seqSign                  // SignSequenceStart
 	seqVerify                // VerifySequenceStart
+	seqROT                   // ROT_MSG1 and ROT_MSG2: no message, see transfer
 )
 
 // sequence is the state of a sequence object (Part 1, 32.4; version 185:

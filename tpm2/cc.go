@@ -148,6 +148,12 @@ const (
 
 	// CCVend is the bit that marks vendor commands (Part 2, 6.5.1).
 	CCVend CC = 0x20000000
+
+	// Random Oblivious Transfer, commands of this project's TPM.
+	CCROTMsg1 CC = CCVend | 1
+	CCROTMsg2 CC = CCVend | 2
+	CCROTMsg3 CC = CCVend | 3
+	CCROTMsg4 CC = CCVend | 4
 )
 
 var ccNames = map[CC]string{
@@ -188,6 +194,7 @@ var ccNames = map[CC]string{
 	CCVerifySequenceComplete: "VerifySequenceComplete", CCSignSequenceComplete: "SignSequenceComplete",
 	CCVerifyDigestSignature: "VerifyDigestSignature", CCSignDigest: "SignDigest", CCEncapsulate: "Encapsulate", CCDecapsulate: "Decapsulate",
 	CCVerifySequenceStart: "VerifySequenceStart", CCSignSequenceStart: "SignSequenceStart",
+	CCROTMsg1: "ROT_MSG1", CCROTMsg2: "ROT_MSG2", CCROTMsg3: "ROT_MSG3", CCROTMsg4: "ROT_MSG4",
 }
 
 // String returns the command's name without its TPM2_ prefix.
