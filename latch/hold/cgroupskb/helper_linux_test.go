@@ -156,6 +156,29 @@ func helper(verb string, args []string) error {
 			return err
 		}
 		return unix.Sendto(fd, []byte{8, 0, 0xf7, 0xff, 0, 0, 0, 0}, 0, &unix.SockaddrInet4{Addr: [4]byte{10, 77, 0, 2}})
+	case "mapped": // hello and secret over ::ffff:10.77.0.2
+		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5})
+		if err := unix.Connect(fd, &unix.SockaddrInet6{Port: 443, Addr: [16]byte(net.ParseIP(server4).To16())}); err != nil {
+			return err
+		}
+		unix.Write(fd, aHello(200))
+		unix.Write(fd, []byte(secret))
+		b := make([]byte, 1000)
+		for got := 0; !strings.Contains(string(b[:got]), "done"); {
+			n, err := unix.Read(fd, b[got:])
+			if err == nil && n == 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			if err != nil {
+				return err
+			}
+			got += n
+		}
+		return nil
 	case "exthdr": // connect over IPv6 with a destination option in each packet
 		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM, 0)
 		if err != nil {

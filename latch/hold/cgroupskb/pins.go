@@ -70,7 +70,13 @@ func openPins(cgroup string) (*pins, error) {
 	if err := mountBPF(p.base + "/bpf"); err != nil {
 		return nil, err
 	}
-	if p.lock, err = lockFile(p.base + "/" + name + ".lock"); err != nil {
+	sweepGone()
+	p.lock, err = lockFile(p.base + "/" + name + ".lock")
+	for end := time.Now().Add(500 * time.Millisecond); errors.Is(err, errLocked) && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond) // Status takes the lock for a moment
+		p.lock, err = lockFile(p.base + "/" + name + ".lock")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cgroup %s: %w", cgroup, err)
 	}
 	if err := os.Mkdir(p.dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -91,18 +97,25 @@ func (p *pins) path(what string) string { return p.dir() + "/" + what }
 var errLocked = errors.New("another gate holds it (see holdfast latch status)")
 
 func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errLocked
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			f.Close()
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				return nil, errLocked
+			}
+			return nil, err
+		}
+		// The last holder may have removed the file between open and lock.
+		var a, b unix.Stat_t
+		if unix.Fstat(int(f.Fd()), &a) == nil && unix.Stat(path, &b) == nil && a.Ino == b.Ino {
+			return f, nil
+		}
+		f.Close()
 	}
-	return f, nil
 }
 
 // remove takes the pins away, and the files. When the links are not open
@@ -118,7 +131,9 @@ func (p *pins) remove() error {
 
 // mountBPF mounts a bpffs at dir unless there is one. The mount is made in the
 // first process's mount namespace: a pin in a private one would end, and the
-// door would open, with the last process of that namespace.
+// door would open, with the last process of that namespace. Where the first
+// process cannot be looked at (some containers) it is made here; processes
+// that `latch run` starts are in this namespace and keep it, and so the pins.
 func mountBPF(dir string) error {
 	if isBPF(dir) {
 		return nil
@@ -211,6 +226,20 @@ func Status() ([]Leftover, error) {
 		out = append(out, l)
 	}
 	return out, nil
+}
+
+// sweepGone removes what dead gates left of cgroups that are gone themselves:
+// nothing can be held there any more. Errors are left to `latch status`.
+func sweepGone() {
+	list, err := Status()
+	if err != nil {
+		return
+	}
+	for _, l := range list {
+		if _, err := os.Stat(l.Cgroup); !l.Alive && errors.Is(err, fs.ErrNotExist) {
+			Reclaim(l, false)
+		}
+	}
 }
 
 // Reclaim removes what a dead gate left. It refuses while the gate lives, and

@@ -541,6 +541,55 @@ func TestDeadGate(t *testing.T) {
 	os.MkdirAll(l.cgroup, 0o755) // for the lab's clean-up
 }
 
+// What a dead gate left of a cgroup that is gone goes at the next start.
+func TestSweepGone(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	dir, err := MakeCgroup("holdfast-test-gone-" + itoa(os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := Attach(Options{Cgroup: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Close()
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	newLab(t, Options{}, never)
+	for _, x := range mustStatus(t) {
+		if x.Cgroup == dir {
+			t.Errorf("still there: %+v", x)
+		}
+	}
+}
+
+// IPv4 over an IPv6 socket, as Java and others use: held and released.
+func TestMapped(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Options{}, releaseAfter(200*time.Millisecond))
+	s := l.fakeServer(at, true)
+	if out, err := wait(t, l.helper("mapped"), 10*time.Second); err != nil {
+		t.Errorf("%q %v; counters %v", out, err, l.counters())
+	}
+	<-s.ended
+	if len(s.read) != 1 || s.read[0] != string(aHello(200))+secret {
+		t.Errorf("server read %q", s.read)
+	}
+	l2 := newLab(t, Options{}, func(c *testConn, now time.Time) action {
+		if _, ok := c.record(); ok {
+			return actRefuse
+		}
+		return actNothing
+	})
+	s2 := l2.fakeServer(at, true)
+	if out, err := wait(t, l2.helper("mapped"), 10*time.Second); err == nil || !strings.Contains(out, "ECONNABORTED") {
+		t.Errorf("refused: %q %v", out, err)
+	}
+	s2.leaked(t)
+}
+
 func mustStatus(t *testing.T) []Leftover {
 	t.Helper()
 	s, err := Status()
