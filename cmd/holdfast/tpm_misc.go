@@ -18,7 +18,7 @@ import (
 
 func init() {
 	tpmCommands = append(tpmCommands, tpmGetRandom, tpmUnseal, tpmEncapsulate, tpmDecapsulate, tpmRSAEncrypt, tpmRSADecrypt,
-		tpmGetCap, tpmStartup, tpmShutdown, tpmClear, tpmReadClock)
+		tpmGetCap, tpmStartup, tpmShutdown, tpmClear, tpmDictionaryLockout, tpmReadClock)
 }
 
 func tpmGetRandom(f *tpmFlags) *cobra.Command {
@@ -356,6 +356,21 @@ func tpmClear(f *tpmFlags) *cobra.Command {
 			defer o.Close()
 			return t.Clear(o.Ref)
 		})
+	}
+	return cmd
+}
+
+func tpmDictionaryLockout(f *tpmFlags) *cobra.Command {
+	var auth string
+	cmd := &cobra.Command{Use: "dictionarylockout", Short: "End a lockout after wrong authorizations", Args: cobra.NoArgs}
+	cmd.Flags().BoolP("clear-lockout", "c", true, "end the lockout")
+	cmd.Flags().StringVarP(&auth, "auth", "p", "", "authorization of lockout")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		value, err := tpmcmd.Value(auth)
+		if err != nil {
+			return usageError(err)
+		}
+		return f.with(cmd.Context(), func(t *tss.TPM) error { return t.DictionaryAttackLockReset(tss.Lockout(value)) })
 	}
 	return cmd
 }
