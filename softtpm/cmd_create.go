@@ -173,9 +173,6 @@ func createLoaded(c *call) tpm2.RC {
 	if derived && pub.Type != tpm2.AlgKeyedHash && pub.Type != tpm2.AlgSymCipher && pub.Type != tpm2.AlgECC {
 		return tpm2.RCType.Parameter(2)
 	}
-	if derived && pub.Attributes&(tpm2.ObjectFixedTPM|tpm2.ObjectFixedParent) == 0 == parent.pub.Attributes.Has(tpm2.ObjectFixedTPM) {
-		return tpm2.RCAttributes.Parameter(2)
-	}
 	if rc := checkCreate(parent, &pub, len(sens.Data), derived); rc != tpm2.RCSuccess {
 		return rc.Parameter(2)
 	}
