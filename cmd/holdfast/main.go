@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -32,9 +33,23 @@ func run(ctx context.Context, args []string) int {
 	var s statusError
 	if !errors.As(err, &s) {
 		s = statusError{exitRefused, err}
+		if wrongUse(err) {
+			s.status = exitUsage
+		}
 	}
 	if s.err != nil && s.err.Error() != "" {
 		fmt.Fprintln(os.Stderr, "holdfast:", s.err)
 	}
 	return s.status
+}
+
+// wrongUse recognizes cobra's own errors about commands and the number of
+// arguments, which have no type.
+func wrongUse(err error) bool {
+	for _, prefix := range []string{"unknown command ", "requires at least ", "accepts "} {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
 }
