@@ -84,15 +84,27 @@ func getCapability(c *call) tpm2.RC {
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
 	}
-	d := tpm2.CapabilityData{Cap: cap}
-	var more bool
+	d, more, rc := c.capability(cap, property, count)
+	if rc != tpm2.RCSuccess {
+		return rc
+	}
+	c.out.Bool(more)
+	d.Marshal(&c.out)
+	return tpm2.RCSuccess
+}
+
+// capability returns at most count values of a capability from property on,
+// and whether there are more. An error is about parameter 1 (cap) or 2
+// (property).
+func (c *call) capability(cap tpm2.Cap, property, count uint32) (d tpm2.CapabilityData, more bool, rc tpm2.RC) {
+	d = tpm2.CapabilityData{Cap: cap}
 	switch cap {
 	case tpm2.CapAlgs:
 		d.Algs, more = page(algorithms, func(a tpm2.AlgProperty) uint32 { return uint32(a.Alg) }, property, count, 6)
 	case tpm2.CapHandles:
 		l, ok := c.capHandles(tpm2.Handle(property))
 		if !ok {
-			return tpm2.RCHandle.Parameter(2)
+			return d, false, tpm2.RCHandle.Parameter(2)
 		}
 		// The list is of this type only; property's low bits may be above all of it.
 		d.Handles, more = page(l, func(h tpm2.Handle) uint32 { return uint32(h) }, property, count, 4)
@@ -108,7 +120,7 @@ func getCapability(c *call) tpm2.RC {
 		d.CCs, more = page(sortedCCs(c.st.perm.audited, c.t.table, 0), func(x tpm2.CC) uint32 { return uint32(x) }, property, count, 4)
 	case tpm2.CapPCRs:
 		if property != 0 {
-			return tpm2.RCValue.Parameter(2)
+			return d, false, tpm2.RCValue.Parameter(2)
 		}
 		for b, a := range bankAlgs {
 			m := c.st.perm.pcrAlloc[b]
@@ -132,17 +144,15 @@ func getCapability(c *call) tpm2.RC {
 			}
 		}
 		if property != 0 && tpm2.Handle(property).Type() != tpm2.HTPermanent {
-			return tpm2.RCHandle.Parameter(2)
+			return d, false, tpm2.RCHandle.Parameter(2)
 		}
 		d.Policies, more = page(l, func(p tpm2.TaggedPolicy) uint32 { return uint32(p.Handle) }, property, count, 6+tpm2.MaxDigest)
 	case tpm2.CapACT:
 		// No authenticated countdown timers: the empty list.
 	default:
-		return tpm2.RCValue.Parameter(1)
+		return d, false, tpm2.RCValue.Parameter(1)
 	}
-	c.out.Bool(more)
-	d.Marshal(&c.out)
-	return tpm2.RCSuccess
+	return d, more, tpm2.RCSuccess
 }
 
 // capHandles lists the handles of the type of h, ascending (Part 3, 30.2.1).

@@ -27,7 +27,7 @@ func init() {
 // nvWrite is TPM2_NV_Write (Part 3, 31.7), for ordinary and PIN indices. What
 // a first, partial write leaves out is zero.
 func nvWrite(c *call) tpm2.RC {
-	data := c.next().Sized(tpm2.MaxNVBuffer)
+	data := c.next().Sized(nvBufferMax)
 	offset := int(c.next().U16())
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
@@ -80,7 +80,7 @@ func nvIncrement(c *call) tpm2.RC {
 
 // nvExtend is TPM2_NV_Extend (Part 3, 31.9): data = H(old data ‖ input).
 func nvExtend(c *call) tpm2.RC {
-	data := c.next().Sized(tpm2.MaxNVBuffer)
+	data := c.next().Sized(nvBufferMax)
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
 	}
@@ -172,7 +172,7 @@ func nvRead(c *call) tpm2.RC {
 		return rc
 	}
 	switch {
-	case size > tpm2.MaxNVBuffer:
+	case size > nvBufferMax:
 		return tpm2.RCValue.Parameter(1)
 	case offset > len(x.data):
 		return tpm2.RCValue.Parameter(2)

@@ -84,10 +84,10 @@ func TestNVOrdinary(t *testing.T) {
 	}
 	write(tpm2.RHOwner, testIndex, "x", 32).refused(t, p, "over the end", tpm2.RCNVRange)
 	write(tpm2.RHOwner, testIndex, "x", 33).refused(t, p, "offset", tpm2.RCValue.Parameter(2))
-	write(tpm2.RHOwner, testIndex, strings.Repeat("x", tpm2.MaxNVBuffer+1), 0).refused(t, p, "buffer", tpm2.RCSize.Parameter(1))
+	write(tpm2.RHOwner, testIndex, strings.Repeat("x", nvBufferMax+1), 0).refused(t, p, "buffer", tpm2.RCSize.Parameter(1))
 	read(tpm2.RHOwner, testIndex, 1, 32).refused(t, p, "over the end", tpm2.RCNVRange)
 	read(tpm2.RHOwner, testIndex, 0, 33).refused(t, p, "offset", tpm2.RCValue.Parameter(2))
-	read(tpm2.RHOwner, testIndex, tpm2.MaxNVBuffer+1, 0).refused(t, p, "size", tpm2.RCValue.Parameter(1))
+	read(tpm2.RHOwner, testIndex, nvBufferMax+1, 0).refused(t, p, "size", tpm2.RCValue.Parameter(1))
 	read(tpm2.RHPlatform, testIndex, 1, 0).refused(t, p, "platform", tpm2.RCNVAuthorization)
 	write(tpm2.RHPlatform, testIndex, "x", 0).refused(t, p, "platform", tpm2.RCNVAuthorization)
 	read(testIndex, testIndex, 1, 0).refused(t, p, "no AUTHREAD", tpm2.RCAuthUnavailable)
@@ -258,7 +258,7 @@ func TestNVDefineErrors(t *testing.T) {
 		"nobody writes":      {attr(tpm2.NVOwnerRead, 4), tpm2.RCAttributes.Parameter(2)},
 		"stclear and define": {attr(ownerRW|tpm2.NVClearStClear|tpm2.NVWriteDefine, 4), tpm2.RCAttributes.Parameter(2)},
 		"owner, policy del.": {attr(ownerRW|tpm2.NVPolicyDelete, 4), tpm2.RCAttributes.Parameter(2)},
-		"writeall too large": {attr(ownerRW|tpm2.NVWriteAll, tpm2.MaxNVBuffer+1), tpm2.RCSize.Parameter(2)},
+		"writeall too large": {attr(ownerRW|tpm2.NVWriteAll, nvBufferMax+1), tpm2.RCSize.Parameter(2)},
 		"platform by owner":  {attr(ownerRW|tpm2.NVPlatformCreate, 4), tpm2.RCAttributes.Handle(1)},
 	} {
 		define(tpm2.RHOwner, "", c.pub).refused(t, p, name, c.want)

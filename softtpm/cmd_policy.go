@@ -18,6 +18,7 @@ func init() {
 	register(&command{code: tpm2.CCPolicyLocality, slots: policy, run: policyLocality})
 	register(&command{code: tpm2.CCPolicyNV, slots: nv, flags: fDecrypt, run: policyNV})
 	register(&command{code: tpm2.CCPolicyCounterTimer, slots: policy, flags: fDecrypt, run: policyCounterTimer})
+	register(&command{code: tpm2.CCPolicyCapability, slots: policy, flags: fDecrypt, run: policyCapability})
 	register(&command{code: tpm2.CCPolicyCommandCode, slots: policy, run: policyCommandCode})
 	register(&command{code: tpm2.CCPolicyPhysicalPresence, slots: policy, run: policyPhysicalPresence})
 	register(&command{code: tpm2.CCPolicyCpHash, slots: policy, flags: fDecrypt, run: policyCpHash})
@@ -173,6 +174,86 @@ func policyCounterTimer(c *call) tpm2.RC {
 	}
 	s.digest.CounterTimer(operand, offset, op)
 	return s.extended()
+}
+
+// policyCapability is TPM2_PolicyCapability (Part 3, 23.23): the comparison is
+// with the octets of the one value that GetCapability would return for exactly
+// this property. If there is none, only "not equal" holds.
+func policyCapability(c *call) tpm2.RC {
+	operand := c.next().Sized(tpm2.MaxDigest)
+	offset := c.next().U16()
+	op := operation(c.next())
+	cap := tpm2.Cap(c.next().U32())
+	property := c.next().U32()
+	if rc := c.done(); rc != tpm2.RCSuccess {
+		return rc
+	}
+	s := c.policySession(0)
+	if !s.trial {
+		value, rc := c.oneCapability(cap, property)
+		switch {
+		case rc != tpm2.RCSuccess:
+			return rc
+		case value == nil:
+			if op != tpm2.EONeq {
+				return tpm2.RCPolicy
+			}
+		case int(offset) > len(value):
+			return tpm2.RCValue.Parameter(2)
+		case len(operand) > len(value)-int(offset):
+			return tpm2.RCSize.Parameter(1)
+		case !holds(op, value[offset:int(offset)+len(operand)], operand):
+			return tpm2.RCPolicy
+		}
+	}
+	s.digest.Capability(operand, offset, op, cap, property)
+	return s.extended()
+}
+
+// oneCapability returns the octets of one value, nil if there is none.
+func (c *call) oneCapability(cap tpm2.Cap, property uint32) ([]byte, tpm2.RC) {
+	if cap == tpm2.CapPCRs {
+		return nil, tpm2.RCValue.Parameter(4) // not a list of values by property
+	}
+	d, _, rc := c.capability(cap, property, 1)
+	switch rc.Base() {
+	case tpm2.RCSuccess:
+	case tpm2.RCHandle:
+		return nil, rc.Base().Parameter(5)
+	default:
+		return nil, rc.Base().Parameter(4)
+	}
+	key, ok := capabilityKey(&d)
+	if !ok || key != property {
+		return nil, tpm2.RCSuccess
+	}
+	var w tpm2.Writer
+	d.Marshal(&w)
+	return w.Bytes()[8:], tpm2.RCSuccess // after the capability and the count
+}
+
+// capabilityKey returns the property of the only value in d, false if d is
+// empty.
+func capabilityKey(d *tpm2.CapabilityData) (uint32, bool) {
+	switch {
+	case len(d.Algs) == 1:
+		return uint32(d.Algs[0].Alg), true
+	case len(d.Handles) == 1:
+		return uint32(d.Handles[0]), true
+	case len(d.Commands) == 1:
+		return uint32(d.Commands[0].CC()), true
+	case len(d.CCs) == 1:
+		return uint32(d.CCs[0]), true
+	case len(d.Properties) == 1:
+		return uint32(d.Properties[0].Property), true
+	case len(d.PCRProperties) == 1:
+		return uint32(d.PCRProperties[0].Property), true
+	case len(d.Curves) == 1:
+		return uint32(d.Curves[0]), true
+	case len(d.Policies) == 1:
+		return uint32(d.Policies[0].Handle), true
+	}
+	return 0, false
 }
 
 // policyCommandCode is TPM2_PolicyCommandCode (Part 3, 23.11).

@@ -409,3 +409,42 @@ func TestPIN(t *testing.T) {
 	}
 	secret(otherIndex, h, "pin", "", "", "", 0).refused(t, p, "used up", tpm2.RCAuthUnavailable)
 }
+
+func TestPolicyCapability(t *testing.T) {
+	p := newTPM(t, Options{})
+	h := newPolicy(t, p, tpm2.AlgSHA256, false)
+	q := func(operand string, offset uint16, op tpm2.EO, c tpm2.Cap, property uint32) request {
+		return on(tpm2.CCPolicyCapability, h, func(w *tpm2.Writer) {
+			w.Sized([]byte(operand))
+			w.U16(offset)
+			w.U16(uint16(op))
+			w.U32(uint32(c))
+			w.U32(property)
+		})
+	}
+	family := uint32(tpm2.PTFamilyIndicator)
+	q("2.0\x00", 4, tpm2.EOEq, tpm2.CapTPMProperties, family).ok(t, p)
+	want := sha(zero32, be32(0x19B), sha("2.0\x00", "\x00\x04", "\x00\x00", be32(6), be32(family)))
+	if got := digestOf(t, p, h); got != want {
+		t.Errorf("digest %x, want %x", got, want)
+	}
+	q("1.2\x00", 4, tpm2.EOEq, tpm2.CapTPMProperties, family).refused(t, p, "not equal", tpm2.RCPolicy)
+	q("x", 9, tpm2.EOEq, tpm2.CapTPMProperties, family).refused(t, p, "offset", tpm2.RCValue.Parameter(2))
+	q("xx", 7, tpm2.EOEq, tpm2.CapTPMProperties, family).refused(t, p, "over the end", tpm2.RCSize.Parameter(1))
+	q("", 0, 12, tpm2.CapTPMProperties, family).refused(t, p, "operation", tpm2.RCValue.Parameter(3))
+	q("", 0, tpm2.EOEq, tpm2.CapPCRs, 0).refused(t, p, "PCRs", tpm2.RCValue.Parameter(4))
+	q("", 0, tpm2.EOEq, 0x55, 0).refused(t, p, "capability", tpm2.RCValue.Parameter(4))
+	q("", 0, tpm2.EOEq, tpm2.CapHandles, 0x55000000).refused(t, p, "handle type", tpm2.RCHandle.Parameter(5))
+	// A property that is not there: only "not equal" holds.
+	q("\x00", 0, tpm2.EOEq, tpm2.CapAlgs, 0x0026).refused(t, p, "no Camellia", tpm2.RCPolicy)
+	q("\x00", 0, tpm2.EONeq, tpm2.CapAlgs, 0x0026).ok(t, p)
+	// One value of each list.
+	q("\x00\xa1", 0, tpm2.EOEq, tpm2.CapAlgs, 0xA1).ok(t, p)
+	q(be32(0x40000007), 0, tpm2.EOEq, tpm2.CapHandles, 0x40000007).ok(t, p)
+	q("\x01\x82", 2, tpm2.EOEq, tpm2.CapCommands, 0x182).ok(t, p)
+	q(be32(0x12D), 0, tpm2.EOEq, tpm2.CapPPCommands, 0x12D).ok(t, p)
+	q(be32(0x140), 0, tpm2.EOEq, tpm2.CapAuditCommands, 0x140).ok(t, p)
+	q(be32(0), 0, tpm2.EOEq, tpm2.CapPCRProperties, 0).ok(t, p)
+	q("\x00\x04", 0, tpm2.EOEq, tpm2.CapECCCurves, 4).ok(t, p)
+	q("", 0, tpm2.EONeq, tpm2.CapAuthPolicies, 0x40000001).ok(t, p)
+}

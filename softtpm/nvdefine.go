@@ -122,7 +122,7 @@ func checkNVPublic(pub *tpm2.NVPublic, platform bool) tpm2.RC {
 		a.Has(tpm2.NVClearStClear | tpm2.NVWriteDefine),
 		a.Has(tpm2.NVPolicyDelete) && !platform:
 		return tpm2.RCAttributes
-	case a.Has(tpm2.NVWriteAll) && pub.DataSize > tpm2.MaxNVBuffer:
+	case a.Has(tpm2.NVWriteAll) && pub.DataSize > nvBufferMax:
 		return tpm2.RCSize
 	}
 	return tpm2.RCSuccess
