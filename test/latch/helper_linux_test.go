@@ -49,7 +49,7 @@ var helpers map[string]func([]string) error
 func init() {
 	helpers = map[string]func([]string) error{
 		"serve": serveHelper, "get": getHelper, "raw": rawHelper, "udp": udpHelper, "tfo": tfoHelper, "again": againHelper,
-		"relay": relayHelper, "plain": plainHelper, "icmp": icmpHelper, "idle": idleHelper,
+		"relay": relayHelper, "plain": plainHelper, "icmp": icmpHelper, "idle": idleHelper, "many": manyHelper,
 	}
 }
 
@@ -103,8 +103,8 @@ func clientTLS(server string) *tls.Config {
 	return &tls.Config{ServerName: server, InsecureSkipVerify: true} // certificates are not what is tested here
 }
 
-// getHelper ADDRESS SERVERNAME PATH COUNT [mptcp|upload|nosni|session] makes
-// COUNT requests and prints the last answer's first 100 bytes, its size, and
+// getHelper ADDRESS SERVERNAME PATH COUNT [mptcp|upload|session|splitN] makes
+// COUNT requests (splitN: in segments of N bytes) and prints the last answer's first 100 bytes, its size, and
 // the number of connections.
 func getHelper(a []string) error {
 	count, err := strconv.Atoi(a[3])
@@ -120,7 +120,12 @@ func getHelper(a []string) error {
 	d := &net.Dialer{Timeout: 8 * time.Second}
 	d.SetMultipathTCP(mode == "mptcp")
 	tr := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return d.DialContext(ctx, "tcp", a[0])
+		c, err := d.DialContext(ctx, "tcp", a[0])
+		if n, ok := strings.CutPrefix(mode, "split"); ok && err == nil {
+			size, _ := strconv.Atoi(n)
+			return &splitter{c, size}, nil
+		}
+		return c, err
 	}}
 	if mode == "session" { // resume: a new connection for each request
 		cfg.ClientSessionCache = tls.NewLRUClientSessionCache(4)
@@ -157,6 +162,65 @@ func getHelper(a []string) error {
 	}
 	fmt.Printf("%s\nproto bytes %d connections %d resumed %d\n", bytes.TrimRight(head, "\x00\n"), n, conns, resumed)
 	return nil
+}
+
+// splitter sends the beginning of a connection in small segments.
+type splitter struct {
+	net.Conn
+	size int
+}
+
+func (s *splitter) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var k int
+		k, err = s.Conn.Write(p[n:min(n+s.size, len(p))])
+		n += k
+		time.Sleep(500 * time.Microsecond)
+	}
+	return n, err
+}
+
+// manyHelper ADDRESS NAME COUNT opens COUNT sessions at once, a request on
+// each.
+func manyHelper(a []string) error {
+	count, err := strconv.Atoi(a[2])
+	if err != nil {
+		return err
+	}
+	results := make(chan error, count)
+	for range count {
+		go func() { results <- oneSession(a[0], a[1]) }()
+	}
+	good := 0
+	for range count {
+		if err := <-results; err != nil {
+			fmt.Println(err)
+		} else {
+			good++
+		}
+	}
+	fmt.Printf("good %d of %d\n", good, count)
+	return nil
+}
+
+func oneSession(addr, server string) error {
+	d := net.Dialer{Timeout: 10 * time.Second}
+	d.SetMultipathTCP(false)
+	c, err := d.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	t := tls.Client(c, clientTLS(server))
+	if _, err := fmt.Fprintf(t, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", server); err != nil {
+		return err
+	}
+	b, err := io.ReadAll(t)
+	if err == nil && !strings.Contains(string(b), "hello") {
+		err = errors.New("no answer")
+	}
+	return err
 }
 
 type zeros struct{}

@@ -55,6 +55,34 @@ func TestBulk(t *testing.T) {
 	}
 }
 
+// TestManyAtOnce: sessions that wait for one report at the same time are each
+// judged by their own leaf; none gets another's evidence, none waits in vain.
+func TestManyAtOnce(t *testing.T) {
+	l := newLab(t, slow(20*time.Millisecond))
+	l.serveGo()
+	const n = 100
+	out, err := l.help("many", netns.ServerV4+":"+goPort, name, fmt.Sprint(n))
+	if err != nil || !strings.Contains(out, fmt.Sprintf("good %d of %d", n, n)) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if s := l.stats(); s.Released != n || len(s.Refused) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestSplitHello: a ClientHello that leaves in many segments.
+func TestSplitHello(t *testing.T) {
+	l := newLab(t)
+	l.serveGo()
+	for _, size := range []int{5, 100, 1000} {
+		l.forget()
+		out, err := l.help("get", netns.ServerV4+":"+goPort, name, "/", "1", fmt.Sprint("split", size))
+		if e := l.events("released", "refused"); err != nil || !answered(out) || len(e) != 1 || e[0].Msg != "released" {
+			t.Errorf("%d bytes a segment: %v, the gate says %+v; %s", size, err, e, out)
+		}
+	}
+}
+
 // TestPortReuse: a new connection from the same port, after the server has
 // reset the first one, needs a decision of its own.
 func TestPortReuse(t *testing.T) {

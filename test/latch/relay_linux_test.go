@@ -32,7 +32,10 @@ func TestRelay(t *testing.T) {
 			t.Fatalf("%v %s", err, relay.Output())
 		}
 		wire := watch(t, l.server)
-		for _, c := range clients {
+		for i, c := range clients {
+			if !decoy && i > 2 {
+				break // each waits seconds for an agent that has seen nothing
+			}
 			t.Run(fmt.Sprintf("%s-decoy=%v", c.name, decoy), func(t *testing.T) {
 				if c.feature != "" {
 					host.Need(t, c.feature)
