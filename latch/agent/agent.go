@@ -26,7 +26,7 @@ type Agent struct {
 	src    Source
 	server *channel.Server
 	claims *claimer
-	rep    *reporter
+	rep    reporter
 
 	mu     sync.Mutex
 	asleep bool // the loop waits for a ServerHello: what makes a session ready must wake it
@@ -38,6 +38,9 @@ type Agent struct {
 
 	events   []observe.Event
 	group    []*session // in the report that is being made
+	leaves   [][32]byte
+	result   result
+	per      map[*channel.Conn][]channel.Session
 	answers  answers
 	conns    []*channel.Conn
 	lastTick time.Time
@@ -55,6 +58,7 @@ func New(src Source, o Options) (*Agent, error) {
 	a.claims = newClaimer(&a.o)
 	a.match.init(&a.o)
 	a.stats.Refused = map[string]uint64{}
+	a.per = map[*channel.Conn][]channel.Session{}
 	a.paused = map[*channel.Conn]struct{}{}
 	seen := map[string]bool{}
 	co := o.Channel
@@ -70,7 +74,7 @@ func New(src Source, o Options) (*Agent, error) {
 	if a.server, err = channel.NewServer(handler{a}, co); err != nil {
 		return nil, err
 	}
-	a.rep = newReporter(a.o.Open, a.o.Timeout, a.server, src.Wake)
+	a.rep = reporter{dial: a.o.Open, timeout: a.o.Timeout, server: a.server}
 	return a, nil
 }
 
@@ -97,29 +101,25 @@ func (a *Agent) Run(ctx context.Context) error {
 		if err := a.src.Wait(deadline, hello); err != nil {
 			return fmt.Errorf("agent: observer: %w", err)
 		}
-		a.turn(time.Now())
+		a.turn(ctx, time.Now())
 	}
 	return nil
 }
 
 // until says how long the loop may sleep, and whether a session must wake it:
-// not while a report is made or waited with, since nothing can be done for it.
+// not while the gap is waited out, since nothing can be done for it.
 func (a *Agent) until(now time.Time) (deadline time.Time, hello bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	busy := a.rep.busy()
-	if !busy && len(a.ready) > 0 && !a.identify {
+	if len(a.ready) > 0 && !a.identify {
 		a.asleep, a.later = false, true
-		if at := a.next(now); at.After(now) {
-			return at, false
-		}
-		return now, false
+		return a.next(now), false
 	}
-	a.asleep, a.later = !busy, busy
+	a.asleep, a.later = true, false
 	if a.match.empty() && len(a.ready) == 0 {
-		return time.Time{}, !busy
+		return time.Time{}, true
 	}
-	return now.Add(tick), !busy
+	return now.Add(tick), true
 }
 
 // tick is how exactly waiting ends.
@@ -139,8 +139,33 @@ func (a *Agent) next(now time.Time) time.Time {
 	return a.last.Add(a.o.Gap * time.Duration(min(underWay, crowd)-1) / (crowd - 1))
 }
 
-// turn does all there is to do at this moment.
-func (a *Agent) turn(now time.Time) {
+// turn does all there is to do at this moment, a report included. While that
+// is made the loop is away: sessions and announcements gather, which costs them
+// nothing, and everything is looked at when it is there.
+func (a *Agent) turn(ctx context.Context, now time.Time) {
+	a.collect(now)
+	a.mu.Lock()
+	a.read()
+	if len(a.ready) > 0 && !now.Before(a.next(now)) {
+		a.gather(now)
+	}
+	if len(a.group) > 0 {
+		a.later = true
+		a.last = now
+		a.mu.Unlock()
+		a.answers.send()
+		a.rep.make(ctx, a.leaves, &a.result)
+		a.collect(time.Now())
+		a.mu.Lock()
+		a.finish(&a.result)
+	}
+	a.count()
+	a.mu.Unlock()
+	a.answers.send()
+}
+
+// collect takes what the observer has to tell and ends what waited too long.
+func (a *Agent) collect(now time.Time) {
 	a.events = a.src.Poll(a.events[:0], now)
 	a.mu.Lock()
 	a.asleep = false
@@ -152,18 +177,7 @@ func (a *Agent) turn(now time.Time) {
 		a.lastTick = now
 		a.match.expire(now, &a.answers)
 	}
-	if r := a.rep.result(); r != nil {
-		a.finish(r)
-	}
-	if !a.rep.busy() {
-		a.read()
-		if len(a.ready) > 0 && !now.Before(a.next(now)) {
-			a.start(now)
-		}
-	}
-	a.count()
 	a.mu.Unlock()
-	a.answers.send()
 }
 
 // read takes the announcements of the gates that were told to wait. Called
@@ -275,7 +289,7 @@ func (h handler) Closed(c *channel.Conn) {
 func (a *Agent) count() {
 	a.answers.tally(&a.stats)
 	a.stats.WaitObserved, a.stats.WaitAnnounced = a.match.counts()
-	a.stats.ProviderOpened = a.rep.opened.Load()
+	a.stats.ProviderOpened = a.rep.opened
 	a.stats.Observe = a.src.Stats()
 }
 

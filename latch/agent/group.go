@@ -13,9 +13,8 @@ import (
 	"holdfast/latch/flow"
 )
 
-// start puts the ready sessions into a tree and has its root attested. Called
-// with mu held.
-func (a *Agent) start(now time.Time) {
+// gather makes the group of the ready sessions. Called with mu held.
+func (a *Agent) gather(now time.Time) {
 	keep := a.ready[:0]
 	a.identify = false
 	for i, s := range a.ready {
@@ -47,15 +46,10 @@ func (a *Agent) start(now time.Time) {
 	}
 	clear(a.ready[len(keep):])
 	a.ready = keep
-	if len(a.group) == 0 {
-		return
+	a.leaves = a.leaves[:0]
+	for _, s := range a.group {
+		a.leaves = append(a.leaves, s.leaf)
 	}
-	leaves := make([][32]byte, len(a.group))
-	for i, s := range a.group {
-		leaves[i] = s.leaf
-	}
-	a.last = now
-	a.rep.make(leaves)
 }
 
 // finish answers the sessions of a report that was made, after a second look.
@@ -73,7 +67,7 @@ func (a *Agent) finish(r *result) {
 	}
 	a.stats.Reports++
 	a.stats.LargestGroup = max(a.stats.LargestGroup, len(a.group))
-	per := map[*channel.Conn][]channel.Session{}
+	per := a.per
 	for i, s := range a.group {
 		id, err := s.event.Listener.Identity()
 		switch {
@@ -90,7 +84,13 @@ func (a *Agent) finish(r *result) {
 	}
 	report := channel.Report{ID: a.stats.Reports, Type: r.report.Type, Body: r.report.Body, Needs: r.report.Needs, Size: uint64(len(a.group))}
 	for c, ss := range per {
+		if len(ss) == 0 {
+			delete(per, c) // for a whole report: that gate may be gone
+			continue
+		}
 		c.Deliver(&report, ss) // an error means that the gate is gone
+		clear(ss)
+		per[c] = ss[:0]
 	}
 	clear(a.group)
 	a.group = a.group[:0]

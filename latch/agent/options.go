@@ -42,7 +42,7 @@ type Options struct {
 	Channel  channel.ServerOptions                                // Software and Services are set by the agent
 
 	Gap       time.Duration // smallest time between the starts of two reports under load, less with few sessions under way; default 10 ms, negative: none
-	Timeout   time.Duration // of one report; default 10 s
+	Timeout   time.Duration // of one report; default 3 s
 	Park      time.Duration // how long an announcement waits for its observation and the other way round; default 3 s
 	MaxParked int           // announcements, and as many observations; default 16,384
 	MaxGroup  int           // leaves of one tree; default 4,096
@@ -53,7 +53,7 @@ func (o *Options) defaults() {
 		o.Gap = 10 * time.Millisecond
 	}
 	if o.Timeout <= 0 {
-		o.Timeout = 10 * time.Second
+		o.Timeout = 3 * time.Second
 	}
 	if o.Park <= 0 {
 		o.Park = 3 * time.Second

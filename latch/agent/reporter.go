@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"holdfast/attest/evidence"
@@ -25,45 +24,28 @@ type result struct {
 	err    error
 }
 
-// reporter makes one report at a time in a goroutine of its own. After an
-// error it closes the security processor and opens it again, waiting longer
-// each time, up to two seconds.
+// reporter makes reports, one at a time, in the loop's own goroutine: nothing
+// could be done for a session meanwhile, and handing over to another thread and
+// back costs more than all else (see Agent.turn). After an error it closes the
+// security processor and opens it again, at growing intervals up to two seconds.
 type reporter struct {
 	dial    func(context.Context) (provider.Provider, error)
 	timeout time.Duration
 	server  *channel.Server
-	wake    func()
+	opened  uint64
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	work   chan [][32]byte
-	done   atomic.Pointer[result]
-	active bool // loop's goroutine: a report was asked for and not taken
-	ended  chan struct{}
-	opened atomic.Uint64
-
-	prov    provider.Provider // the goroutine's own
-	known   map[[32]byte]bool // endorsements that the server has
-	pause   time.Duration
-	started bool
-}
-
-func newReporter(dial func(context.Context) (provider.Provider, error), timeout time.Duration, s *channel.Server, wake func()) *reporter {
-	r := &reporter{dial: dial, timeout: timeout, server: s, wake: wake, work: make(chan [][32]byte, 1), ended: make(chan struct{})}
-	r.ctx, r.cancel = context.WithCancel(context.Background())
-	return r
+	prov  provider.Provider // nil: to be opened
+	known map[[32]byte]bool // endorsements that the server has
+	pause time.Duration
+	next  time.Time // not to be opened before
+	last  error
 }
 
 // open opens the security processor, so that an agent without one does not start.
 func (r *reporter) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	if err := r.connect(ctx); err != nil {
-		return err
-	}
-	r.started = true
-	go r.run()
-	return nil
+	return r.connect(ctx)
 }
 
 func (r *reporter) connect(ctx context.Context) error {
@@ -72,17 +54,20 @@ func (r *reporter) connect(ctx context.Context) error {
 		return err
 	}
 	r.prov = p
-	r.opened.Add(1)
+	r.opened++
 	if err := r.endorsements(ctx); err != nil {
-		r.disconnect()
+		r.close()
 		return err
 	}
 	return nil
 }
 
-func (r *reporter) disconnect() {
+// close closes the security processor.
+func (r *reporter) close() {
 	if r.prov != nil {
-		r.prov.Close()
+		if err := r.prov.Close(); err != nil {
+			slog.Debug("closing the security processor", "error", err)
+		}
 		r.prov = nil
 	}
 }
@@ -102,50 +87,17 @@ func (r *reporter) endorsements(ctx context.Context) error {
 	return r.server.SetEndorsements(out)
 }
 
-// busy says whether a report is being made or waits to be taken.
-func (r *reporter) busy() bool { return r.active }
-
-// make starts a report over the tree of leaves; not while busy.
-func (r *reporter) make(leaves [][32]byte) {
-	r.active = true
-	r.work <- leaves
-}
-
-// result takes the finished report, once.
-func (r *reporter) result() *result {
-	x := r.done.Swap(nil)
-	if x != nil {
-		r.active = false
-	}
-	return x
-}
-
-func (r *reporter) run() {
-	defer close(r.ended)
-	defer r.disconnect()
-	for {
-		select {
-		case <-r.ctx.Done():
-			return
-		case leaves := <-r.work:
-			r.done.Store(r.one(leaves))
-			r.wake()
-		}
-	}
-}
-
-func (r *reporter) one(leaves [][32]byte) *result {
+// make has the root of the tree of leaves attested into x, whose memory it reuses.
+func (r *reporter) make(ctx context.Context, leaves [][32]byte, x *result) {
 	start := time.Now()
-	x := new(result)
+	x.report = evidence.Report{}
 	x.err = x.tree.Build(leaves)
-	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	if x.err == nil && r.prov == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(r.pause):
-		}
-		if x.err = r.connect(ctx); x.err == nil {
+		if start.Before(r.next) {
+			x.err = r.last
+		} else if x.err = r.connect(ctx); x.err == nil {
 			slog.Info("the security processor answers again")
 		}
 	}
@@ -160,20 +112,15 @@ func (r *reporter) one(leaves [][32]byte) *result {
 			}
 		}
 	}
+	now := time.Now()
+	x.took = now.Sub(start)
 	if x.err == nil {
 		r.pause = 0
-	} else if r.ctx.Err() == nil {
-		r.disconnect()
+		return
+	}
+	if r.prov != nil || !start.Before(r.next) {
 		r.pause = min(2*time.Second, max(50*time.Millisecond, 2*r.pause))
+		r.next, r.last = now.Add(r.pause), x.err
 	}
-	x.took = time.Since(start)
-	return x
-}
-
-// close ends the goroutine and the security processor.
-func (r *reporter) close() {
-	r.cancel()
-	if r.started {
-		<-r.ended
-	}
+	r.close()
 }

@@ -19,7 +19,7 @@ type Stats struct {
 	Refused        map[string]uint64 `json:"refused"`   // by code
 	WaitObserved   int               `json:"parked_announcements"`
 	WaitAnnounced  int               `json:"parked_observations"`
-	Wakes          uint64            `json:"wakes"` // of the loop
+	Wakes          uint64            `json:"wakes"` // looks of the loop
 	ProviderOpened uint64            `json:"provider_opened"`
 	Observe        observe.Stats     `json:"observe"`
 	Channel        channel.Stats     `json:"channel"`

@@ -226,6 +226,26 @@ func (g gated) Report(ctx context.Context, d evidence.ReportData) (evidence.Repo
 	return g.Provider.Report(ctx, d)
 }
 
+// entered waits until a report was asked for.
+func (g gated) entered(t *testing.T) {
+	t.Helper()
+	select {
+	case <-g.enter:
+	case <-time.After(5 * time.Second):
+		t.Fatal("no report was asked for")
+	}
+}
+
+// let lets it be made.
+func (g gated) let(t *testing.T) {
+	t.Helper()
+	select {
+	case g.leave <- struct{}{}:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the report was given up")
+	}
+}
+
 func gatedProvider(t *testing.T, o *Options) gated {
 	g := gated{enter: make(chan struct{}), leave: make(chan struct{}), fail: new(atomic.Bool)}
 	open := o.Open
@@ -244,14 +264,14 @@ func TestLooksAgain(t *testing.T) {
 	c := []<-chan channel.Event{g.announce(ann(1)), g.announce(ann(2)), g.announce(ann(3))}
 	time.Sleep(50 * time.Millisecond)
 	src.feed(hello(1, gone), hello(2, changed), hello(3, good))
-	<-p.enter
+	p.entered(t)
 	src.mu.Lock() // not woken by it: the loop must look when the report is there
 	src.events = append(src.events, observe.Event{Kind: observe.Closed, Cookie: 1})
 	src.mu.Unlock()
 	other := nginx
 	other.Executable = [32]byte{10}
 	changed.SetIdentity(&other, nil)
-	p.leave <- struct{}{}
+	p.let(t)
 	wantRefused(t, await(t, c[0]), flow.SocketGone)
 	wantRefused(t, await(t, c[1]), flow.IdentityChanged)
 	e := await(t, c[2])
@@ -268,18 +288,21 @@ func TestReporterFails(t *testing.T) {
 	p.fail.Store(true)
 	c := g.announce(ann(1))
 	src.feed(hello(1, known(nginx)))
-	<-p.enter
-	p.leave <- struct{}{}
+	p.entered(t)
+	p.let(t)
 	wantRefused(t, await(t, c), flow.ReporterFailed)
 	p.fail.Store(false)
+	src.feed(hello(3, known(nginx))) // at once: the processor is not opened again yet
+	wantRefused(t, await(t, g.announce(ann(3))), flow.ReporterFailed)
+	time.Sleep(100 * time.Millisecond)
 	c = g.announce(ann(2))
 	src.feed(hello(2, known(nginx)))
-	<-p.enter
-	p.leave <- struct{}{}
+	p.entered(t)
+	p.let(t)
 	if e := await(t, c); e.Kind != channel.KindSession {
 		t.Errorf("after the failure: %+v", e)
 	}
-	if st := a.Stats(); st.ReportsFailed != 1 || st.ProviderOpened != 2 {
+	if st := a.Stats(); st.ReportsFailed != 2 || st.ProviderOpened != 2 {
 		t.Errorf("stats %+v", st)
 	}
 }
@@ -290,7 +313,7 @@ func TestReporterHangs(t *testing.T) {
 	_, src, g := scripted(t, func(o *Options) { p = gatedProvider(t, o); o.Timeout = 100 * time.Millisecond })
 	c := g.announce(ann(1))
 	src.feed(hello(1, known(nginx)))
-	<-p.enter
+	p.entered(t)
 	wantRefused(t, await(t, c), flow.ReporterFailed)
 }
 
