@@ -267,6 +267,10 @@ func (t *Table) announce(now time.Time, c *conn, first *tlshello.ClientHello) bo
 		t.refuse(now, c, NoPolicyForName, "")
 		return false
 	}
+	if first.ECH && !c.service.ECH {
+		t.refuse(now, c, ECH, "")
+		return false
+	}
 	ch := c.w.x.ClientHelloDigest()
 	if t.byCH[ch] != nil {
 		t.refuse(now, c, DuplicateHello, "")

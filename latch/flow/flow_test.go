@@ -332,6 +332,7 @@ func TestRefusedHellos(t *testing.T) {
 		"http":          {func(w *wire) { w.out(0, []byte("GET / HTTP/1.1\r\n")) }, NotTLS},
 		"sslv2":         {func(w *wire) { w.out(0, []byte{0x80, 0x2e, 1, 0, 2, 0, 0x15}) }, SSLv2},
 		"unlisted name": {func(w *wire) { w.out(0, bytes.Replace(s.client, []byte("service.test"), []byte("servicf.test"), 1)) }, NoPolicyForName},
+		"ECH":           {func(w *wire) { w.out(0, retyped(t, s.client, 16, 0xfe0d)) }, ECH},
 		"no name":       {func(w *wire) { w.out(0, withoutName(t, s.client)) }, NoName},
 		"differing":     {func(w *wire) { w.out(0, s.client); w.in(0, s.server[:50]); w.in(40, []byte{1, 2, 3}) }, Overlap},
 		"cut copy": {func(w *wire) {

@@ -28,7 +28,10 @@ func joined(server []byte) []byte {
 }
 
 // withoutName turns server_name into an extension that nobody knows.
-func withoutName(t *testing.T, client []byte) []byte {
+func withoutName(t *testing.T, client []byte) []byte { return retyped(t, client, 0, 0xfafa) }
+
+// retyped gives the ClientHello's extension of type from the type to.
+func retyped(t *testing.T, client []byte, from, to int) []byte {
 	b := append([]byte{}, client...)
 	at := 5 + 4 + 2 + 32
 	at += 1 + int(b[at])
@@ -36,12 +39,12 @@ func withoutName(t *testing.T, client []byte) []byte {
 	at += 1 + int(b[at]) + 2
 	for at+4 <= len(b) {
 		typ, n := int(b[at])<<8|int(b[at+1]), int(b[at+2])<<8|int(b[at+3])
-		if typ == 0 {
-			b[at], b[at+1] = 0xfa, 0xfa
+		if typ == from {
+			b[at], b[at+1] = byte(to>>8), byte(to)
 			return b
 		}
 		at += 4 + n
 	}
-	t.Fatal("no server_name in the recording")
+	t.Fatalf("no extension %#x in the recording", from)
 	return nil
 }

@@ -38,6 +38,7 @@ const (
 	DuplicateHello   Reason = "duplicate-hello"
 	NoName           Reason = "no-name"
 	NoPolicyForName  Reason = "no-policy-for-name"
+	ECH              Reason = "ech"
 	PlainNotListed   Reason = "plain-not-listed"
 	NotGated         Reason = "not-gated"
 	Deadline         Reason = "deadline"
@@ -108,6 +109,7 @@ var texts = map[Reason]string{
 	DuplicateHello:   "another live connection sent the very same ClientHello, so evidence could not be told apart",
 	NoName:           "the client's hello carries no server name (SNI), so no policy can be chosen; connect by name",
 	NoPolicyForName:  "no policy is configured for this server name; add it under services:, or the destination under plain:",
+	ECH:              "the client's hello carries encrypted_client_hello, so the name that it shows need not be the one that it wants and the policy could be the wrong one; switch ECH off in the client",
 	PlainNotListed:   "this destination is not listed under plain:, and the connection is not one that the gate can attest",
 	NotGated:         "the connection was opened before the gate started, so its beginning is unknown; reconnect",
 	Deadline:         "no acceptable evidence came before the deadline",

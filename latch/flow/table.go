@@ -19,8 +19,13 @@ type Service struct {
 	Name       string       // for logs
 	Grade      binder.Grade // that the agent is asked for and the binder is computed with
 	Resumption bool         // accept psk_dhe_ke: a resumed session with a fresh share
-	Agents     uint64       // bit i: agent i may vouch for this service
-	Data       any          // the gate's own, handed to the Judge
+	// ECH accepts a hello with encrypted_client_hello. Whoever controls DNS can
+	// make a client show any name in the clear, and so choose the policy: only
+	// right where every service has the same one. (Browsers also send the
+	// extension without meaning it; nobody outside can tell.)
+	ECH    bool
+	Agents uint64 // bit i: agent i may vouch for this service
+	Data   any    // the gate's own, handed to the Judge
 }
 
 // Judgment is a session whose leaf fits a report: what the Judge has to decide
