@@ -109,8 +109,26 @@ func Populated(dir string) (bool, error) {
 	return strings.Contains(string(b), "populated 1"), nil
 }
 
+// inside reports whether the process whose /proc/PID/cgroup this is lives in
+// the cgroup with that path below the root ("/a/b") or below it.
+func inside(table, path string) bool {
+	for _, l := range strings.Split(table, "\n") {
+		if own, ok := strings.CutPrefix(l, "0::"); ok {
+			return path == "/" || own == path || strings.HasPrefix(own, path+"/")
+		}
+	}
+	return false
+}
+
 // checkCgroup says clearly why a folder cannot be gated.
 func checkCgroup(dir string) error {
+	if root, err := CgroupRoot(); err == nil {
+		own, err := os.ReadFile("/proc/self/cgroup")
+		rel, err2 := filepath.Rel(root, dir)
+		if err == nil && err2 == nil && inside(string(own), filepath.Join("/", rel)) {
+			return fmt.Errorf("cgroup %s contains this process: a gate cannot hold itself, since its connection to the agent and its releases would be held too; start it outside", dir)
+		}
+	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return &fs.PathError{Op: "cgroup", Path: dir, Err: err}

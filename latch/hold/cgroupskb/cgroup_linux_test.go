@@ -21,3 +21,40 @@ func TestFindCgroup2(t *testing.T) {
 		}
 	}
 }
+
+func TestInside(t *testing.T) {
+	for _, c := range []struct {
+		table, path string
+		want        bool
+	}{
+		{"0::/a/b\n", "/a/b", true},
+		{"0::/a/b/c\n", "/a/b", true},
+		{"0::/a/bc\n", "/a/b", false},
+		{"0::/\n", "/a", false},
+		{"0::/\n", "/", true},
+		{"9:cpu:/a\n0::/x\n", "/a", false},
+		{"9:cpu:/a\n", "/a", false},
+	} {
+		if got := inside(c.table, c.path); got != c.want {
+			t.Errorf("inside(%q, %q) = %v", c.table, c.path, got)
+		}
+	}
+}
+
+// A gate that would hold itself is told so.
+func TestAttachRefusesOwnCgroup(t *testing.T) {
+	needRoot(t)
+	root, err := CgroupRoot()
+	if err != nil {
+		t.Skip(err)
+	}
+	if h, err := Attach(Options{Cgroup: root}); err == nil || !strings.Contains(err.Error(), "contains this process") {
+		if h != nil {
+			h.Detach()
+		}
+		t.Errorf("%v", err)
+	}
+	if _, err := Attach(Options{Cgroup: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("a folder that is no cgroup: %v", err)
+	}
+}

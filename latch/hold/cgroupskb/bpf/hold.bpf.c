@@ -493,8 +493,6 @@ SEC("cgroup_skb/egress") int hold_egress(struct __sk_buff *skb)
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return 0;
-	if (skb->mark == kick_mark) /* the gate's own kick, when the gate is in the scope */
-		return 1;
 	struct conn *c = bpf_sk_storage_get(&conns, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!c)
 		return 0;
