@@ -56,6 +56,10 @@ type work struct {
 	inBase  uint32
 }
 
+// maxSpare is how much memory of decided connections is kept for the next
+// ones: about 10 MB after a flood.
+const maxSpare = 1024
+
 func (t *Table) add(now time.Time, id ID, local, remote netip.AddrPort) *conn {
 	if len(t.conns) >= t.o.Connections {
 		t.out.Refuse = append(t.out.Refuse, Refusal{ID: id, Reason: TableFull, Local: local, Remote: remote})
@@ -99,7 +103,9 @@ func (t *Table) settle(c *conn) {
 		delete(t.byCH, c.ch)
 	}
 	if c.w != nil {
-		t.spare = append(t.spare, c.w)
+		if len(t.spare) < maxSpare {
+			t.spare = append(t.spare, c.w)
+		}
 		c.w = nil
 	}
 }
@@ -125,7 +131,9 @@ func (t *Table) remove(c *conn) {
 		}
 	}
 	c.prev, c.next = nil, nil
-	t.free = append(t.free, c)
+	if len(t.free) < maxSpare {
+		t.free = append(t.free, c)
+	}
 }
 
 func (t *Table) refuse(now time.Time, c *conn, r Reason, detail string) {

@@ -113,7 +113,7 @@ func TestRandomSegments(t *testing.T) {
 	n, rules := network{rng}, newRules()
 	list := recordings(t, rules)
 	w := start(rules)
-	for i := range rounds(60_000, 1_000_000) {
+	for i := range rounds(60_000, 400_000) {
 		s := &list[rng.IntN(len(list))]
 		a, b := n.cut(true, s.client), n.cut(false, s.server)
 		n.shuffle(a)
@@ -168,7 +168,7 @@ func TestRandomAttacks(t *testing.T) {
 	list := recordings(t, rules)
 	w := start(rules)
 	var hits [6]int
-	for i := range rounds(60_000, 1_000_000) {
+	for i := range rounds(60_000, 400_000) {
 		s := &list[rng.IntN(len(list))]
 		a, b := n.cut(true, s.client), n.cut(false, s.server)
 		n.shuffle(a)
