@@ -124,8 +124,10 @@ func (c *Conn) frames() error {
 // maxPause bounds a Pause that nobody ends.
 const maxPause = 50 * time.Millisecond
 
-// park leaves the reading to Drain until Resume.
+// park leaves the reading to Drain until Resume. Meanwhile the kernel does not
+// wake Go's poller for each message either, which is what costs.
 func (c *Conn) park() {
+	lowWater(c.q.raw, MaxFrameFromGate/2)
 	c.reading.Unlock()
 	t := time.NewTimer(maxPause)
 	select {
@@ -135,6 +137,7 @@ func (c *Conn) park() {
 	t.Stop()
 	c.pause.Store(false)
 	c.reading.Lock()
+	lowWater(c.q.raw, 1)
 }
 
 // Pause, called by a handler's Announced, keeps the connection's goroutine from

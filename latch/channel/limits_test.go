@@ -220,3 +220,54 @@ func TestClientRefuses(t *testing.T) {
 		l.Close()
 	}
 }
+
+// paused is a handler that pauses its clients.
+type paused struct {
+	echo
+	conns chan *Conn
+}
+
+func (p *paused) Announced(c *Conn, batch []Announcement) {
+	p.mu.Lock()
+	p.seen += len(batch)
+	p.mu.Unlock()
+	c.Pause()
+	select {
+	case p.conns <- c:
+	default:
+	}
+}
+
+func (p *paused) count() int { p.mu.Lock(); defer p.mu.Unlock(); return p.seen }
+
+// TestPause: what comes during a pause is read by Drain, or by itself when the
+// pause ends; nothing is lost.
+func TestPause(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		h := &paused{conns: make(chan *Conn, 100)}
+		_, addr := startServer(t, h, ServerOptions{}, network)
+		c := dial(t, network, addr, Options{})
+		c.Announce([]Announcement{ann(2, 0)})
+		conn := <-h.conns
+		drained := false
+		for i := range 200 {
+			c.Announce([]Announcement{ann(2, byte(i)), ann(4, byte(i))})
+			if i%10 == 0 {
+				before := h.count()
+				conn.Drain()
+				drained = drained || h.count() > before
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if !drained {
+			t.Errorf("%s: Drain never found anything", network)
+		}
+		conn.Resume()
+		for i := 0; h.count() != 401; i++ {
+			if i == 500 {
+				t.Fatalf("%s: %d of 401 announcements came", network, h.count())
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}

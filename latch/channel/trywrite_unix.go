@@ -40,3 +40,11 @@ func tryRead(raw syscall.RawConn, b []byte) (n int) {
 	}
 	return max(n, 0)
 }
+
+// lowWater is how many bytes must wait before the kernel wakes a reader; n is
+// 1 in normal use. Where it has no effect the reader is woken for nothing.
+func lowWater(raw syscall.RawConn, n int) {
+	if raw != nil {
+		raw.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, n) })
+	}
+}
