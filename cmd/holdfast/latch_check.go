@@ -33,6 +33,7 @@ func latchCheck(g *globals) *cobra.Command {
 	var config string
 	c := &cobra.Command{
 		Use: "check --config FILE", Short: "Check a gate's configuration, trust and policy files", Args: cobra.NoArgs,
+		Long: "Reads the configuration of a gate and every file that it names, and says what is\nwrong. A configuration with every key:\n\n" + gate.Example,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conf, err := loadGate(config)
 			if err != nil {

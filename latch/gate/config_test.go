@@ -90,6 +90,18 @@ func TestParseConfigRefuses(t *testing.T) {
 	}
 }
 
+// The example of the help texts is good, and shows every key.
+func TestExample(t *testing.T) {
+	c, err := ParseConfig([]byte(Example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Services["shop.example"]
+	if len(s.Agents) == 0 || s.Trust == "" || s.Policy == "" || s.Grade == 0 || len(c.Plain) == 0 || len(c.Resolvers) == 0 || c.Deadline == 0 || c.Scope.Cgroup == "" || c.Limits.Connections == 0 {
+		t.Errorf("a key is missing: %+v", c)
+	}
+}
+
 func FuzzDestination(f *testing.F) {
 	for _, s := range []string{"10.0.0.0/8:22", "[::1]:443", "::1", "1.2.3.4", "[2001:db8::/32]:1", "fe80::1%eth0"} {
 		f.Add(s)

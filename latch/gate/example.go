@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gate
+
+// Example is a configuration with every key, for help texts. A test parses it.
+const Example = `services:
+  shop.example:                     # server name (SNI) as clients send it; a name that is not listed is refused
+    agents:                         # all are asked, the one that saw the session answers
+      - tcp:192.0.2.10:7443
+      - tcp:192.0.2.11:7443
+    trust: trust.yaml               # who may sign (holdfast attest enroll); relative to this file
+    policy: policy.yaml             # what is acceptable (holdfast attest verify --help)
+    grade: hello                    # binder: hello (default), or share for paths that alter the hellos
+plain:                              # TCP destinations that are not gated: ADDRESS[/BITS][:PORT]
+  - 127.0.0.0/8
+  - 10.1.2.3:5432
+  - "[2001:db8::/32]:80"
+resolvers: [127.0.0.53]             # DNS servers, ADDRESS[:PORT], by UDP and TCP; all other UDP is refused
+deadline: 5s                        # from the ClientHello to the release; then the connection is reset
+scope:
+  cgroup: /system.slice/shop.service  # for latch gate; latch run makes a control group of its own
+limits:
+  connections: 16384                # that wait for a verdict at once
+`
