@@ -5,6 +5,7 @@ package cgroupskb
 import (
 	"context"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -156,6 +157,32 @@ func helper(verb string, args []string) error {
 			return err
 		}
 		return unix.Sendto(fd, []byte{8, 0, 0xf7, 0xff, 0, 0, 0, 0}, 0, &unix.SockaddrInet4{Addr: [4]byte{10, 77, 0, 2}})
+	case "second": // ADDR HEX...: hello, read the answer, then write each part, with a pause between
+		c, err := dial(args[0])
+		if err != nil {
+			return err
+		}
+		c.Write(aHello(200))
+		c.SetReadDeadline(time.Now().Add(1500 * time.Millisecond))
+		if args[1] != "at-once" {
+			if _, err := io.ReadFull(c, make([]byte, 109)); err != nil {
+				return err
+			}
+		}
+		for _, a := range args[2:] {
+			b, err := hex.DecodeString(a)
+			if err != nil {
+				return err
+			}
+			if _, err := c.Write(b); err != nil {
+				return err
+			}
+			time.Sleep(30 * time.Millisecond)
+		}
+		c.SetReadDeadline(time.Now().Add(1500 * time.Millisecond))
+		_, err = io.ReadAll(c)
+		c.SetLinger(0)
+		return err
 	case "mapped": // hello and secret over ::ffff:10.77.0.2
 		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM, 0)
 		if err != nil {

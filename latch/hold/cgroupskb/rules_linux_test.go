@@ -4,6 +4,7 @@ package cgroupskb
 
 import (
 	"bytes"
+	"encoding/hex"
 	"io"
 	"net"
 	"net/netip"
@@ -269,6 +270,58 @@ func TestSplitHello(t *testing.T) {
 			if seg.dst.Port() == 443 && seg.flags&1 != 0 && rel.IsZero() {
 				t.Errorf("%s: FIN before the secret", mode)
 			}
+		}
+	}
+}
+
+// After an answer of the server one more hello may leave, with one
+// change_cipher_spec before it, and nothing else, however it is cut.
+func TestSecondHelloOnly(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Options{}, never)
+	s := l.fakeServer(at, true)
+	ccs, hello := "\x14\x03\x03\x00\x01\x01", string(aHello(150))
+	first := string(aHello(200))
+	long := string(aHello(8190)) // with its header more than may leave
+	for _, c := range []struct {
+		name, when string
+		parts      []string
+		left       string // behind the first hello
+	}{
+		{"ccs, hello", "", []string{ccs, hello, secret}, ccs + hello},
+		{"ccs and hello in one", "", []string{ccs + hello, secret}, ccs + hello},
+		{"hello without ccs", "", []string{hello, secret}, hello},
+		{"ccs and secret", "", []string{ccs + secret}, ""},
+		{"ccs, secret", "", []string{ccs, secret}, ccs},
+		{"hello and secret", "", []string{hello + secret}, ""},
+		{"two ccs", "", []string{ccs, ccs + hello}, ccs},
+		{"third hello", "", []string{hello, hello, secret}, hello},
+		{"ccs behind the second hello", "", []string{hello, ccs, secret}, hello},
+		{"application data", "", []string{"\x17\x03\x03\x00\x14" + secret}, ""},
+		{"alert", "", []string{"\x15\x03\x03\x00\x02\x02\x28", secret}, ""},
+		{"before the answer", "at-once", []string{hello}, "*"},
+		{"too long", "", []string{long}, ""},
+		{"second hello in two parts", "", []string{hello[:50], hello[50:], secret}, hello},
+	} {
+		args := []string{"second", at, "answered"}
+		if c.when != "" {
+			args[2] = c.when
+		}
+		for _, p := range c.parts {
+			args = append(args, hex.EncodeToString([]byte(p)))
+		}
+		wait(t, l.helper(args...), 10*time.Second)
+		<-s.ended
+		got, ok := strings.CutPrefix(s.read[len(s.read)-1], first)
+		switch {
+		case !ok:
+			t.Errorf("%s: the first hello did not arrive whole", c.name)
+		case c.left == "*": // the answer may win the race; then the hello is the second one
+			if got != "" && got != hello {
+				t.Errorf("%s: %q left", c.name, got)
+			}
+		case got != c.left:
+			t.Errorf("%s: %q left behind the first hello, want %q", c.name, got, c.left)
 		}
 	}
 }
