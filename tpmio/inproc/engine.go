@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"holdfast/softtpm"
+	"holdfast/tpm2"
+	"holdfast/tss"
 )
 
 // Engine is a softtpm engine whose buffer size can change while it is off, as
@@ -100,6 +102,29 @@ func (e *Engine) SetBufferSize(want uint32) (now, least, most uint32, err error)
 		}
 	}
 	return uint32(size), smallBuffer, largeBuffer, nil
+}
+
+// FixedProperties returns the TPM_PT_FIXED properties by their number. They
+// come from a TPM like this one that is made for the purpose, since this one
+// may not have been started.
+func (e *Engine) FixedProperties() (map[uint32]uint32, error) {
+	e.mu.RLock()
+	o := e.opt
+	e.mu.RUnlock()
+	m, err := Memory(o)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	p, err := tss.New(m).Properties(tpm2.PTFixed, 256)
+	if err != nil {
+		return nil, err
+	}
+	out := map[uint32]uint32{}
+	for k, v := range p {
+		out[uint32(k)] = v
+	}
+	return out, nil
 }
 
 // Close erases the TPM's secrets from memory. It is not TPM2_Shutdown.

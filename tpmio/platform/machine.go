@@ -49,6 +49,12 @@ type Buffered interface {
 	SetBufferSize(want uint32) (now, least, most uint32, err error)
 }
 
+// Describer is an Engine that tells its TPM_PT_FIXED properties by their number
+// also before TPM2_Startup.
+type Describer interface {
+	FixedProperties() (map[uint32]uint32, error)
+}
+
 // Reasons for which a Machine does not do what it was asked.
 var (
 	ErrOff         = errors.New("the TPM has no power")
@@ -73,14 +79,15 @@ type Machine struct {
 func New(e Engine) *Machine { return &Machine{engine: e, on: true} }
 
 // Abilities tells which of the optional interfaces the engine has.
-type Abilities struct{ Hash, State, Buffer bool }
+type Abilities struct{ Hash, State, Buffer, Describe bool }
 
 // Has returns the abilities of the engine.
 func (m *Machine) Has() Abilities {
 	_, h := m.engine.(Hasher)
 	_, s := m.engine.(Stater)
 	_, b := m.engine.(Buffered)
-	return Abilities{Hash: h, State: s, Buffer: b}
+	_, d := m.engine.(Describer)
+	return Abilities{Hash: h, State: s, Buffer: b, Describe: d}
 }
 
 // Execute runs one command, or returns ErrOff.
@@ -91,6 +98,17 @@ func (m *Machine) Execute(locality uint8, command []byte) ([]byte, error) {
 		return nil, ErrOff
 	}
 	return m.engine.Execute(locality, command), nil
+}
+
+// FixedProperties returns the engine's TPM_PT_FIXED properties.
+func (m *Machine) FixedProperties() (map[uint32]uint32, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	d, ok := m.engine.(Describer)
+	if !ok {
+		return nil, ErrUnsupported
+	}
+	return d.FixedProperties()
 }
 
 // On tells whether the TPM has power.

@@ -163,13 +163,16 @@ func (k *control) request() error {
 // capabilities lists what the engine behind us can do.
 func (k *control) capabilities() uint32 {
 	v := uint32(capInit | capShutdown | capGetEstablished | capSetLocality | capCancel | capResetEstablished |
-		capStop | capGetConfig | capGetInfo | capLockStorage)
+		capStop | capGetConfig | capLockStorage)
 	has := k.machine.Has()
 	if has.Hash {
 		v |= capHashing
 	}
 	if has.State {
 		v |= capStoreVolatile | capGetStateBlob | capSetStateBlob
+	}
+	if has.Describe {
+		v |= capGetInfo
 	}
 	if has.Buffer {
 		v |= capSetBufferSize

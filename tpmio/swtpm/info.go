@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-
-	"holdfast/tpmio/platform"
 )
 
 // Flags of GET_INFO.
@@ -42,7 +40,7 @@ func (k *control) getInfo() error {
 
 // info asks the engine who it is.
 func (k *control) info(flags uint64) ([]byte, error) {
-	p, err := k.fixedProperties()
+	p, err := k.machine.FixedProperties()
 	if err != nil {
 		return nil, err
 	}
@@ -83,30 +81,4 @@ func (k *control) info(flags uint64) ([]byte, error) {
 		return nil, err
 	}
 	return append(b, 0), nil
-}
-
-// fixedProperties reads TPM_PT_FIXED by TPM2_GetCapability (Part 3, 30.2),
-// which needs no authorization.
-func (k *control) fixedProperties() (map[uint32]uint32, error) {
-	cmd := []byte{0x80, 0x01, 0, 0, 0, 22, 0, 0, 0x01, 0x7a, 0, 0, 0, 6, 0, 0, 1, 0, 0, 0, 0, 32}
-	r, err := k.machine.Execute(0, cmd)
-	if err != nil {
-		return nil, err
-	}
-	if len(r) < platform.HeaderSize {
-		return nil, fmt.Errorf("a response of %d bytes", len(r))
-	}
-	if rc := binary.BigEndian.Uint32(r[6:]); rc != 0 {
-		return nil, fmt.Errorf("TPM2_GetCapability: response code %#x: %w", rc, platform.ErrOff)
-	}
-	const head = platform.HeaderSize + 1 + 4 + 4 // moreData, capability, count
-	if len(r) < head {
-		return nil, fmt.Errorf("TPM2_GetCapability: a response of %d bytes", len(r))
-	}
-	p := map[uint32]uint32{}
-	for n := binary.BigEndian.Uint32(r[head-4:]); n > 0 && len(r) >= head+8; n-- {
-		p[binary.BigEndian.Uint32(r[head:])] = binary.BigEndian.Uint32(r[head+4:])
-		r = r[8:]
-	}
-	return p, nil
 }

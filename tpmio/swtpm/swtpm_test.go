@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +49,9 @@ func (e *fake) SetState(p, v []byte) error {
 	}
 	e.volatile = bytes.Clone(v)
 	return nil
+}
+func (e *fake) FixedProperties() (map[uint32]uint32, error) {
+	return map[uint32]uint32{0x100: 0x322e3000, 0x102: 185, 0x105: 0x41424344, 0x106: 0x61620000, 0x10b: 7}, nil
 }
 func (e *fake) SetBufferSize(w uint32) (uint32, uint32, uint32, error) {
 	if w != 0 {
@@ -249,8 +253,11 @@ func TestTyped(t *testing.T) {
 	typed(t, c, "\x00\x00\x00\x13\x00\x00\x00\x05", "\x00\x00\x00\x00")
 	typed(t, c, "\x00\x00\x00\x10", "\x00\x00\x00\x03") // no descriptor with it
 	typed(t, c, "\x00\x00\x00\x0c\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x04nent")
-	typed(t, c, "\x00\x00\x00\x0c\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x0a", "\x00\x00\x00\x03")
-	typed(t, c, "\x00\x00\x00\x63", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0a")
+	typed(t, c, "\x00\x00\x00\x0c\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x0a", "\x00\x00\x00\x03"+strings.Repeat("\x00", 12))
+	const info = `{"TPMSpecification":{"family":"2.0","level":0,"revision":185},"TPMAttributes":{"manufacturer":"id:41424344","version":"id:00000007","model":"ab"}}` + "\x00"
+	typed(t, c, "\x00\x00\x00\x12\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00",
+		"\x00\x00\x00\x00\x00\x00\x00"+string([]byte{byte(len(info))})+"\x00\x00\x00"+string([]byte{byte(len(info))})+info)
+	typed(t, c, "\x00\x00\x00\x63", "\x00\x00\x00\x0a")
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Fatal("the connection goes on after an unknown request")
 	}
