@@ -26,8 +26,6 @@ type cli struct {
 
 func (c *cli) exec(line string) (string, int) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
 	args := strings.Fields(line)
 	name := args[0]
 	if name == "tpm" {
@@ -35,6 +33,8 @@ func (c *cli) exec(line string) (string, int) {
 	} else {
 		args = args[1:]
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "HOLDFAST_TPM="+c.spec)
