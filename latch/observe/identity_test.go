@@ -409,7 +409,14 @@ func TestReusedPID(t *testing.T) {
 func TestUnitOf(t *testing.T) {
 	for path, want := range map[string]string{
 		"/system.slice/nginx.service": "nginx.service", "/system.slice/docker-0af.scope/x": "docker-0af.scope",
-		"/": "/", "/web/a": "/web/a", "/user.slice/user-0.slice/session-3.scope": "session-3.scope",
+		"/": "/", "/web/a": "/web/a", "/user.slice/user-0.slice/session-3.scope": "session-3.scope", "/system.slice": "/system.slice",
+		"/system.slice/system-getty.slice/getty@tty1.service": "getty@tty1.service",
+		// Names that others than the system's manager chose.
+		"/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service": "user@1000.service",
+		"/system.slice/nginx.service/other.service":                             "nginx.service",
+		"/machine.slice/machine-a.scope/payload/system.slice/nginx.service":     "machine-a.scope",
+		"/docker/0af/nginx.service":                                             "/docker/0af/nginx.service",
+		"/docker/0af/system.slice/nginx.service":                                "/docker/0af/system.slice/nginx.service",
 	} {
 		if got := unitOf(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)

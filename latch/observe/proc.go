@@ -208,12 +208,19 @@ func cgroupID(root, path string) (uint64, error) {
 	return st.Ino, nil
 }
 
-// unitOf is the systemd unit that a cgroup path stands for, or the path.
+// unitOf is the systemd unit that a cgroup path stands for, or the path. Only
+// the first folder behind slices can be one: the system's manager makes these
+// and nobody else may. Below a unit whoever it is delegated to chooses the names
+// (a user by `systemd-run --user --unit=nginx.service`, a container for its own
+// processes), and so does whoever keeps groups outside of slices.
 func unitOf(path string) string {
-	for p := path; p != "/" && p != "."; p = filepath.Dir(p) {
-		b := filepath.Base(p)
-		if strings.HasSuffix(b, ".service") || strings.HasSuffix(b, ".scope") {
+	for _, b := range strings.Split(strings.Trim(path, "/"), "/") {
+		switch {
+		case strings.HasSuffix(b, ".slice"):
+		case strings.HasSuffix(b, ".service"), strings.HasSuffix(b, ".scope"):
 			return b
+		default:
+			return path
 		}
 	}
 	return path
