@@ -10,16 +10,11 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"holdfast/tpmio/platform"
 )
-
-// commandTime bounds one command. A discrete TPM may take minutes to make an
-// RSA key; the kernel's own limit is five minutes.
-const commandTime = 6 * time.Minute
 
 // Device is an open TPM device. It is safe for concurrent use.
 type Device struct {
@@ -31,13 +26,18 @@ type Device struct {
 
 // Open opens the device at path. Only a character device is accepted.
 func Open(path string) (*Device, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
+	// Not os.OpenFile: it sets O_NONBLOCK on whatever can be polled, and then
+	// the driver runs commands in the background and a read may come too early.
+	// A blocking read waits for the response; the kernel bounds the time.
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
+		err = &os.PathError{Op: "open", Path: path, Err: err}
 		if errors.Is(err, unix.EBUSY) {
 			return nil, fmt.Errorf("device: %s is in use by another program; use its resource manager, such as /dev/tpmrm0: %w", path, err)
 		}
 		return nil, fmt.Errorf("device: %w", err)
 	}
+	f := os.NewFile(uintptr(fd), path)
 	info, err := f.Stat()
 	if err == nil && info.Mode()&os.ModeCharDevice == 0 {
 		err = fmt.Errorf("%s is not a character device", path)
@@ -81,10 +81,7 @@ func (d *Device) send(command []byte) ([]byte, error) {
 	} else if n != len(command) {
 		return nil, fmt.Errorf("the driver took %d of %d bytes of the command", n, len(command))
 	}
-	// One read gives the whole response. A file without poll support blocks in
-	// read, which is as good.
-	_ = d.f.SetReadDeadline(time.Now().Add(commandTime))
-	n, err := d.f.Read(d.buf)
+	n, err := d.f.Read(d.buf) // one read gives the whole response
 	if err != nil {
 		return nil, err
 	}

@@ -32,9 +32,5 @@ func newDevice(ctl uintptr) (number uint32, fd int, err error) {
 		return 0, 0, errno
 	}
 	unix.CloseOnExec(int(d.fd))
-	if err := unix.SetNonblock(int(d.fd), true); err != nil {
-		unix.Close(int(d.fd))
-		return 0, 0, err
-	}
 	return d.number, int(d.fd), nil
 }

@@ -8,9 +8,14 @@ package vtpmproxy
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // controlDevice is where devices are made.
@@ -45,27 +50,77 @@ func New() (*Device, error) {
 
 // Conn returns the server's end. The kernel gives one command to each read
 // and wants the response in one write. Closing it removes the device.
-func (d *Device) Conn() net.Conn { return conn{d} }
+func (d *Device) Conn() net.Conn { return &conn{d: d} }
 
-type conn struct{ d *Device }
-
-func (c conn) Read(p []byte) (int, error)         { return c.d.file.Read(p) }
-func (c conn) Write(p []byte) (int, error)        { return c.d.file.Write(p) }
-func (c conn) Close() error                       { return c.d.file.Close() }
-func (c conn) LocalAddr() net.Addr                { return addr(c.d.Path) }
-func (c conn) RemoteAddr() net.Addr               { return addr(c.d.Path) }
-func (c conn) SetDeadline(t time.Time) error      { return ignore(c.d.file.SetDeadline(t)) }
-func (c conn) SetReadDeadline(t time.Time) error  { return ignore(c.d.file.SetReadDeadline(t)) }
-func (c conn) SetWriteDeadline(t time.Time) error { return ignore(c.d.file.SetWriteDeadline(t)) }
-
-// ignore: a descriptor that the runtime cannot poll has no deadlines, which is
-// no loss here, since the kernel is the only peer and sends whole commands.
-func ignore(err error) error {
-	if errors.Is(err, os.ErrNoDeadline) {
-		return nil
-	}
-	return err
+type conn struct {
+	d      *Device
+	mu     sync.Mutex // held while the descriptor is in use
+	closed atomic.Bool
 }
+
+// pollTime is how long Read waits at a time, in milliseconds, and so how long
+// Close may have to wait for it.
+const pollTime = 100
+
+// Read waits by poll, since the driver's read blocks whatever the mode of the
+// descriptor, and could then not be ended.
+func (c *conn) Read(p []byte) (int, error) {
+	for {
+		n, again, err := c.read(p)
+		if !again {
+			return n, err
+		}
+	}
+}
+
+func (c *conn) read(p []byte) (n int, again bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed.Load() {
+		return 0, false, net.ErrClosed
+	}
+	fd := int(c.d.file.Fd())
+	ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	switch k, err := unix.Poll(ready, pollTime); {
+	case errors.Is(err, unix.EINTR), err == nil && k == 0:
+		return 0, true, nil
+	case err != nil:
+		return 0, false, err
+	case ready[0].Revents&unix.POLLIN == 0:
+		return 0, false, io.EOF // the kernel's side is gone
+	}
+	n, err = unix.Read(fd, p)
+	if n <= 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), false, err
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed.Load() {
+		return 0, net.ErrClosed
+	}
+	return unix.Write(int(c.d.file.Fd()), p)
+}
+
+func (c *conn) Close() error {
+	if c.closed.Swap(true) {
+		return net.ErrClosed
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.d.file.Close()
+}
+
+func (c *conn) LocalAddr() net.Addr  { return addr(c.d.Path) }
+func (c *conn) RemoteAddr() net.Addr { return addr(c.d.Path) }
+
+// Deadlines are not needed: the kernel is the only peer and sends whole commands.
+func (c *conn) SetDeadline(time.Time) error      { return nil }
+func (c *conn) SetReadDeadline(time.Time) error  { return nil }
+func (c *conn) SetWriteDeadline(time.Time) error { return nil }
 
 type addr string
 
