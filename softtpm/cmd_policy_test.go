@@ -388,6 +388,13 @@ func TestPIN(t *testing.T) {
 	if got := string(read(tpm2.RHOwner, testIndex, 8, 0).ok(t, p).Sized(8)); got != be32(2)+be32(2) {
 		t.Errorf("count %x", got)
 	}
+	request{cc: tpm2.CCStartAuthSession, handles: []tpm2.Handle{tpm2.RHNull, testIndex}, params: func(w *tpm2.Writer) {
+		w.Sized(make([]byte, 16))
+		w.Sized(nil)
+		w.U8(uint8(tpm2.SEHMAC))
+		w.Alg(tpm2.AlgNull)
+		w.Alg(tpm2.AlgSHA256)
+	}}.refused(t, p, "bound to a PIN index", tpm2.RCHandle.Handle(2))
 	define(tpm2.RHOwner, "pin", nvPublic(otherIndex, a.WithType(tpm2.NTPinFail), 8)).ok(t, p)
 	write(tpm2.RHOwner, otherIndex, be32(0)+be32(3), 0).ok(t, p)
 	count := func() string { return string(read(tpm2.RHOwner, otherIndex, 4, 0).ok(t, p).Sized(4)) }

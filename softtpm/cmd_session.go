@@ -54,6 +54,11 @@ func startAuthSession(c *call) tpm2.RC {
 		if o := c.st.object(b); o != nil && (o.publicOnly || o.isSequence()) {
 			return tpm2.RCHandle.Handle(2)
 		}
+		// A session bound to a PIN index would use its authValue without being
+		// counted.
+		if x := c.st.nv(b); x != nil && (x.pub.Attributes.Type() == tpm2.NTPinPass || x.pub.Attributes.Type() == tpm2.NTPinFail) {
+			return tpm2.RCHandle.Handle(2)
+		}
 		auth, da := c.st.authValue(b)
 		if da != failNone && c.t.lockedOut(da) {
 			return tpm2.RCLockout
