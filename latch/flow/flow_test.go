@@ -352,7 +352,7 @@ func TestRefusedHellos(t *testing.T) {
 			w.t.Packet(w.now, &Packet{ID: w.id, Seq: serverBase, Base: serverBase + 1, Count: 2, Len: 1, Data: s.server[:1]})
 		}, Malformed},
 		"denied":   {func(w *wire) { w.t.Denied(w.now, w.id, w.local(), w.local(), MPTCP) }, MPTCP},
-		"flood":    {func(w *wire) { w.out(0, s.client); w.in(0, ccs(Window)) }, HelloTooLarge},
+		"flood":    {func(w *wire) { w.out(0, s.client); w.in(0, endless(Window)) }, HelloTooLarge},
 		"trailing": {func(w *wire) { w.out(0, s.client); w.in(0, joined(s.server)) }, RecordBoundary},
 		"plain": {func(w *wire) {
 			w.out(0, s.client)

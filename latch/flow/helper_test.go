@@ -11,12 +11,11 @@ func (w *wire) local() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.
 
 func firstRecord(b []byte) int { return 5 + int(b[3])<<8 + int(b[4]) }
 
-// ccs is n bytes of change_cipher_spec records and a rest.
-func ccs(n int) (b []byte) {
-	for len(b) < n {
-		b = append(b, 20, 3, 3, 0, 1, 1)
-	}
-	return b[:n]
+// endless is the first n bytes of a ServerHello in a record of 8 KiB.
+func endless(n int) []byte {
+	b := make([]byte, n)
+	copy(b, []byte{22, 3, 3, 0x20, 0, 2, 0, 0x1f, 0xfc})
+	return b
 }
 
 // joined makes the ServerHello's record hold one byte more.

@@ -111,6 +111,11 @@ func (s *stream) header(b []byte) error {
 		return fail(Malformed, "encrypted record of %d bytes, at most %d", n, maxFragment+256)
 	case s.count == 0 && b[0] == recordData:
 		return fail(Malformed, "encrypted record before the hello")
+	// RFC 8446 appendix D.4 lets a server send it behind its first handshake
+	// message only. What looks for hellos in other streams relies on it: a
+	// stream with a hello begins with a handshake record.
+	case s.count == 0 && b[0] == recordCCS && s.side == fromServer:
+		return fail(Malformed, "server: change_cipher_spec before the hello")
 	case s.off == 0 && s.side == fromClient && b[0] != recordHandshake:
 		return fail(NotTLS, "client: record type %d before the hello", b[0])
 	case len(s.part) > 0 && b[0] != recordHandshake:

@@ -314,7 +314,8 @@ func TestRecordsRefused(t *testing.T) {
 	}{
 		"in pieces":              {join(hs(ch[:1]), hs(ch[1:40]), hs(ch[40:])), join(hs(sh[:3]), hs(sh[3:])), ""},
 		"ccs behind":             {append(hs(ch), rec(20, []byte{1})...), join(good, rec(20, []byte{1}), rec(20, []byte{1}), rec(23, make([]byte, 30))), ""},
-		"ccs before":             {hs(ch), join(rec(20, []byte{1}), good), ""},
+		"ccs before":             {hs(ch), join(rec(20, []byte{1}), good), Malformed},
+		"ccs before a retry":     {hs(ch), join(rec(20, []byte{1}), hs(retry(P256).msg())), Malformed},
 		"record version 3.1":     {append([]byte{22, 3, 1}, hs(ch)[3:]...), good, ""},
 		"sh and ee in one":       {hs(ch), hs(append(bytes.Clone(sh), 8, 0, 0, 2, 0, 0)), RecordBoundary},
 		"sh in pieces and ee":    {hs(ch), join(hs(sh[:9]), hs(append(bytes.Clone(sh[9:]), 8))), RecordBoundary},
