@@ -85,15 +85,19 @@ func (m *matcher) announced(c *channel.Conn, a *channel.Announcement, now time.T
 		out.add(c, a.CH, flow.Busy, flow.Busy.Text())
 		return nil
 	}
-	first := m.wants[k]
-	for w := first; w != nil; w = w.next {
+	var last *want
+	for w := m.wants[k]; w != nil; last, w = w, w.next {
 		if w.conn == c {
 			out.add(c, a.CH, flow.Busy, "this gate announced the same session before and it still waits")
 			return nil
 		}
 	}
-	w := &want{conn: c, Announcement: *a, parked: now, next: first}
-	m.wants[k] = w
+	w := &want{conn: c, Announcement: *a, parked: now}
+	if last != nil {
+		last.next = w
+	} else {
+		m.wants[k] = w
+	}
 	m.wq = append(m.wq, w)
 	m.nw++
 	return nil
@@ -108,7 +112,7 @@ func (m *matcher) take(s *session) {
 }
 
 // observed takes one observation; if it was announced the session comes back,
-// for the latest of several gates (a second one can only be somebody who saw
+// for the first of several gates (a second one can only be somebody who saw
 // the hello on the wire: it is refused when its time is over).
 func (m *matcher) observed(e *observe.Event, now time.Time) *session {
 	s := &session{event: *e}
