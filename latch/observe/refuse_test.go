@@ -11,8 +11,11 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"holdfast/latch/flow"
 	"holdfast/latch/tlshello"
@@ -148,6 +151,31 @@ func TestForeignHello(t *testing.T) {
 				t.Error("a refused event carries binders")
 			}
 		})
+	}
+}
+
+// TestForeignHelloBehindExtensionHeaders: IPv6 packets with destination options
+// are TCP for the receiver, so the watch must read them too.
+func TestForeignHelloBehindExtensionHeaders(t *testing.T) {
+	addr := freePort(t)
+	ob := open(t, Options{Listeners: []netip.AddrPort{addr}})
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		c.Control(func(fd uintptr) {
+			err = unix.SetsockoptString(int(fd), unix.IPPROTO_IPV6, unix.IPV6_DSTOPTS, "\x00\x00\x01\x04\x00\x00\x00\x00")
+		})
+		return err
+	}}
+	lc.SetMultipathTCP(false)
+	l, err := lc.Listen(t.Context(), "tcp6", "[::1]:0")
+	if err != nil {
+		t.Skipf("SKIP[ipv6]: %v", err)
+	}
+	serveListener(t, l, &tls.Config{})
+	relay(t, addr.String(), l.Addr().String())
+	handshake(t, addr.String(), &tls.Config{}, nil)
+	ev := events(t, ob, 1)
+	if len(ev) != 1 || ev[0].Refusal != flow.ForeignHello {
+		t.Fatalf("events %+v, want one with %s", ev, flow.ForeignHello)
 	}
 }
 

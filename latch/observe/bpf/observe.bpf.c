@@ -168,9 +168,25 @@ static __always_inline int parse(struct __sk_buff *skb, struct pkt *p)
 		__builtin_memcpy(p->src + 12, h + 12, 4);
 		__builtin_memcpy(p->dst + 12, h + 16, 4);
 	} else {
-		if (bpf_skb_load_bytes(skb, 0, h, 40) < 0 || h[6] != IPPROTO_TCP)
+		if (bpf_skb_load_bytes(skb, 0, h, 40) < 0)
 			return -1;
 		at = 40;
+		/* Extension headers, which TCP does not see (RFC 8200, section 4). */
+		__u8 next = h[6];
+		for (int i = 0; i < 8 && next != IPPROTO_TCP; i++) {
+			__u8 e[2];
+			if (bpf_skb_load_bytes(skb, at, e, 2) < 0)
+				return -1;
+			if (next == 44) /* a fragment that is whole: 8 bytes */
+				at += 8;
+			else if (next == 0 || next == 43 || next == 60)
+				at += 8 + e[1] * 8;
+			else
+				return -1;
+			next = e[0];
+		}
+		if (next != IPPROTO_TCP)
+			return -1;
 		__builtin_memcpy(p->src, h + 8, 16);
 		__builtin_memcpy(p->dst, h + 24, 16);
 	}
@@ -415,8 +431,15 @@ static __always_inline int foreign(struct __sk_buff *skb, struct bpf_sock *sk)
 	__u32 next = tp->rcv_nxt;
 	struct pkt p;
 	__builtin_memset(&p, 0, sizeof(p));
-	if (parse(skb, &p) < 0 || !p.len || p.flags & TCP_SYN)
+	if (parse(skb, &p) < 0)
+		goto lost; /* TCP may read what we cannot */
+	if (!p.len)
 		return 1;
+	if (p.flags & TCP_SYN) { /* TCP Fast Open takes what comes with the peer's SYN */
+		if (sk->state == BPF_TCP_LISTEN)
+			return 1;
+		next = ++p.seq;
+	}
 	int whole = 0;
 	if (!w) {
 		__u8 b[HEAD];
@@ -445,11 +468,13 @@ static __always_inline int foreign(struct __sk_buff *skb, struct bpf_sock *sk)
 	p.kind = K_WATCH;
 	p.mark = whole ? F_ENDS : 0;
 	p.cookie = bpf_get_socket_cookie(skb);
-	if ((!whole && !w) || copy(skb, &p) < 0) {
-		struct ctl *c = control();
-		if (c)
-			__sync_fetch_and_add(&c->watch_lost, 1);
-	}
+	if ((whole || w) && copy(skb, &p) == 0)
+		return 1;
+	struct ctl *c;
+lost:
+	c = control();
+	if (c)
+		__sync_fetch_and_add(&c->watch_lost, 1);
 	return 1;
 }
 
