@@ -164,7 +164,7 @@ claims: {services: [shop], executables: ["`+hex.EncodeToString(sum[:])+`"]}
 	st.write("gate.yaml", `
 services:
   shop.example: {agents: ["tcp:`+netns.ServerV4+`:7443"], trust: trust.yaml, policy: policy.yaml}
-deadline: 4s
+deadline: 20s
 `)
 	if withAgent {
 		start("agent", st.dir+"/agent.yaml") // first: it sees the listener being made
@@ -245,7 +245,7 @@ func TestRunRefuses(t *testing.T) {
 		if err == nil || stats.Refused[c.reason] != 1 || stats.Released != 0 || !strings.Contains(out, "reason="+c.reason) {
 			t.Errorf("%s: %v\n%s\n%+v", c.reason, err, out, stats)
 		}
-		if d := time.Since(start); d > 3500*time.Millisecond {
+		if d := time.Since(start); d > 15*time.Second {
 			t.Errorf("%s: took %v, the application should not have to wait for a deadline", c.reason, d)
 		}
 	}
@@ -264,7 +264,7 @@ func TestRunRefuses(t *testing.T) {
 // shows what is left.
 func TestGateKilled(t *testing.T) {
 	s := newStage(t, false) // no agent, so the hold lasts
-	s.write("gate.yaml", strings.Replace(readFile(t, s.dir+"/gate.yaml"), "deadline: 4s", "deadline: 50s", 1))
+	s.write("gate.yaml", strings.Replace(readFile(t, s.dir+"/gate.yaml"), "deadline: 20s", "deadline: 50s", 1))
 	p, err := s.client.Start(netns.Command{Args: []string{s.exe, "e2e-helper", "run", s.dir + "/gate.yaml", s.dir + "/stats.json",
 		"curl", "-sSk", "-m", "3", "--resolve", resolve, "https://shop.example/held"}})
 	if err != nil {
