@@ -211,8 +211,11 @@ func (c *call) checkHMAC(i int, s *session, withAuth bool) tpm2.RC {
 	if withAuth {
 		auth = u.authUsed
 	}
-	if len(s.key)+len(auth) == 0 && len(u.hmac) == 0 {
-		return tpm2.RCSuccess // Part 1, 19.6.5: nothing to prove
+	if len(s.key)+len(auth) == 0 && len(u.hmac) == 0 { // Part 1, 19.6.5: nothing to prove
+		if withAuth {
+			return c.pinUsed(u.entity)
+		}
+		return tpm2.RCSuccess
 	}
 	want := c.sessionHMAC(i, s, auth, c.cpHash(s.hash), u.nonce, s.nonce, u.attrs, true)
 	if !tpmcrypto.Equal(want, u.hmac) {

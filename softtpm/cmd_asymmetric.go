@@ -138,7 +138,8 @@ func (c *call) readPoint() (p tpm2.Point) {
 	return p
 }
 
-// ecdhKeyGen is TPM2_ECDH_KeyGen (Part 3, 14.4).
+// ecdhKeyGen is TPM2_ECDH_KeyGen (Part 3, 14.4): any loaded ECC key will do,
+// with whatever attributes, since its public half alone is used.
 func ecdhKeyGen(c *call) tpm2.RC {
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
@@ -146,9 +147,6 @@ func ecdhKeyGen(c *call) tpm2.RC {
 	o := c.object(0)
 	if o.isSequence() || o.pub.Type != tpm2.AlgECC {
 		return tpm2.RCKey.Handle(1)
-	}
-	if a := o.pub.Attributes; a.Has(tpm2.ObjectRestricted) || !a.Has(tpm2.ObjectDecrypt) {
-		return tpm2.RCAttributes.Handle(1)
 	}
 	pub, err := o.ecPublic()
 	if err != nil {

@@ -201,3 +201,18 @@ func TestECCEncrypt(t *testing.T) {
 	key = createPrimaryKey(t, p, tpm2.RHOwner, eccSigner())
 	dec(c1, c2, c3, kdf2).refused(t, p, "signing key", tpm2.RCAttributes.Handle(1))
 }
+
+// ECDH_KeyGen looks at no attribute of the key; ECDH_ZGen does.
+func TestECDHKeyGenOfAnyKey(t *testing.T) {
+	p := newTPM(t, Options{})
+	signer := createPrimaryKey(t, p, tpm2.RHOwner, eccSigner())
+	r := on(tpm2.CCECDHKeyGen, signer.h, nil).ok(t, p)
+	z, pub := readPoint(r), readPoint(r)
+	priv, _ := p.state.object(signer.h).ecPrivate()
+	if want, err := priv.ECDH(pub.X, pub.Y); err != nil || !bytes.Equal(want.X, z.X) || !bytes.Equal(want.Y, z.Y) {
+		t.Errorf("the two sides differ: %v", err)
+	}
+	by(tpm2.CCECDHZGen, signer.h, point(pub)).refused(t, p, "signing key", tpm2.RCAttributes.Handle(1))
+	hmac := addKey(t, p, hmacKeyObject("k", tpm2.Scheme{Alg: tpm2.AlgNull}, tpm2.ObjectSignEncrypt))
+	on(tpm2.CCECDHKeyGen, hmac, nil).refused(t, p, "HMAC key", tpm2.RCKey.Handle(1))
+}

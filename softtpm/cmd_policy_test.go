@@ -210,9 +210,9 @@ func TestConditions(t *testing.T) {
 	}{
 		{tpm2.EOEq, "0102", "0102", true}, {tpm2.EOEq, "0102", "0103", false}, {tpm2.EOEq, "", "", true},
 		{tpm2.EONeq, "0102", "0103", true}, {tpm2.EONeq, "00", "00", false}, {tpm2.EONeq, "", "", false},
-		{tpm2.EOSignedGT, "01", "ff", true}, {tpm2.EOSignedGT, "ff", "01", false}, {tpm2.EOSignedGT, "ff", "fe", true}, {tpm2.EOSignedGT, "01", "01", false},
+		{tpm2.EOSignedGT, "01", "ff", true}, {tpm2.EOSignedGT, "ff", "01", false}, {tpm2.EOSignedGT, "ff", "fe", true}, {tpm2.EOSignedGT, "81", "82", false}, {tpm2.EOSignedGT, "01", "01", false},
 		{tpm2.EOUnsignedGT, "ff", "01", true}, {tpm2.EOUnsignedGT, "01", "ff", false},
-		{tpm2.EOSignedLT, "ff", "01", true}, {tpm2.EOSignedLT, "80", "81", true}, {tpm2.EOSignedLT, "01", "ff", false},
+		{tpm2.EOSignedLT, "ff", "01", true}, {tpm2.EOSignedLT, "80", "81", true}, {tpm2.EOSignedLT, "81", "80", false}, {tpm2.EOSignedLT, "01", "ff", false},
 		{tpm2.EOUnsignedLT, "01", "ff", true}, {tpm2.EOUnsignedLT, "ff", "ff", false},
 		{tpm2.EOSignedGE, "01", "01", true}, {tpm2.EOSignedGE, "80", "7f", false},
 		{tpm2.EOUnsignedGE, "80", "7f", true}, {tpm2.EOUnsignedGE, "7f", "80", false},

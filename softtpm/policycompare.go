@@ -18,8 +18,10 @@ func operation(r *tpm2.Reader) tpm2.EO {
 }
 
 // holds says whether "a op b" is true for two big-endian numbers of the same
-// size (Part 2, 6.8): a is the TPM's value. Signed numbers are two's
-// complement; an empty number is zero.
+// size (Part 2, 6.8): a is the TPM's value; an empty number is zero. Signed numbers
+// are two's complement. TPMs before version 1.83 of the text, swtpm among them,
+// compare two negative numbers as sign and magnitude instead; tpm2-tools 5.4
+// has a test script that expects that.
 func holds(op tpm2.EO, a, b []byte) bool {
 	u := bytes.Compare(a, b)
 	s := u
