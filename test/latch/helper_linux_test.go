@@ -49,7 +49,7 @@ var helpers map[string]func([]string) error
 func init() {
 	helpers = map[string]func([]string) error{
 		"serve": serveHelper, "get": getHelper, "raw": rawHelper, "udp": udpHelper, "tfo": tfoHelper, "again": againHelper,
-		"relay": relayHelper, "plain": plainHelper, "icmp": icmpHelper, "idle": idleHelper, "many": manyHelper,
+		"relay": relayHelper, "plain": plainHelper, "icmp": icmpHelper, "idle": idleHelper, "many": manyHelper, "half": halfHelper, "twice": twiceHelper,
 	}
 }
 
@@ -221,6 +221,60 @@ func oneSession(addr, server string) error {
 		err = errors.New("no answer")
 	}
 	return err
+}
+
+// halfHelper ADDRESS NAME sends a request and the end of its stream at once,
+// then reads the answer.
+func halfHelper(a []string) error {
+	d := net.Dialer{Timeout: 10 * time.Second}
+	d.SetMultipathTCP(false)
+	c, err := d.Dial("tcp", a[0])
+	if err != nil {
+		return err
+	}
+	c.SetDeadline(time.Now().Add(15 * time.Second))
+	t := tls.Client(c, clientTLS(a[1]))
+	if _, err := fmt.Fprintf(t, "GET / HTTP/1.0\r\nHost: %s\r\n\r\n", a[1]); err != nil {
+		return err
+	}
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		return err
+	}
+	fmt.Println("closed for writing")
+	b, err := io.ReadAll(t)
+	fmt.Printf("%s\n", b)
+	return err
+}
+
+// twiceHelper ADDRESS NAME FILE makes a request, waits until FILE is there,
+// and makes another on the same connection.
+func twiceHelper(a []string) error {
+	cfg := clientTLS(a[1])
+	d := net.Dialer{Timeout: 10 * time.Second}
+	d.SetMultipathTCP(false)
+	c, err := d.Dial("tcp", a[0])
+	if err != nil {
+		return err
+	}
+	c.SetDeadline(time.Now().Add(30 * time.Second))
+	t := tls.Client(c, cfg)
+	for i := range 2 {
+		if _, err := fmt.Fprintf(t, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", a[1]); err != nil {
+			return err
+		}
+		n, err := t.Read(make([]byte, 4096))
+		if err != nil {
+			return err
+		}
+		fmt.Println("answer", i+1, n > 0)
+		for i == 0 {
+			if _, err := os.Stat(a[2]); err == nil {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return nil
 }
 
 type zeros struct{}

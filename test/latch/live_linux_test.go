@@ -83,6 +83,64 @@ func TestSplitHello(t *testing.T) {
 	}
 }
 
+// TestHalfClose: a client that closes its side right after the request, while
+// all of it is held: the FIN stays behind the data.
+func TestHalfClose(t *testing.T) {
+	l := newLab(t, slow(400*time.Millisecond))
+	l.serveGo()
+	wire := watch(t, l.server)
+	p := l.start(l.client, netns.Command{Args: l.helperArgs("half", netns.ServerV4+":"+goPort, name), Group: l.gated, Time: 30 * time.Second})
+	if err := p.WaitOutput("closed for writing", 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	if out := p.Output(); !answered(out) {
+		t.Errorf("%v %s", p.Wait(), out)
+	}
+	fin, last := time.Time{}, time.Time{}
+	for _, x := range wire.packets() {
+		if x.dst.Port() == 8443 && x.src.Addr().String() == netns.ClientV4 {
+			if x.flags&1 != 0 && fin.IsZero() {
+				fin = x.at
+			}
+			if len(x.payload) > 0 {
+				last = x.at
+			}
+		}
+	}
+	if fin.IsZero() || last.IsZero() || fin.Before(last) {
+		t.Errorf("FIN at %v, last data at %v", fin, last)
+	}
+}
+
+// TestReleasedOutlivesGate: what was released goes on when the gate ends, in
+// order or killed; what comes after it stays shut.
+func TestReleasedOutlivesGate(t *testing.T) {
+	for _, end := range []string{"stopped", "killed"} {
+		t.Run(end, func(t *testing.T) {
+			l := newLab(t)
+			l.serveGo()
+			p := l.start(l.client, netns.Command{Args: l.helperArgs("twice", netns.ServerV4+":"+goPort, name, l.path("go-on")), Group: l.gated, Time: 40 * time.Second})
+			if err := p.WaitOutput("answer 1 true", 10*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if end == "killed" {
+				l.gate.Kill()
+				<-l.gate.Done()
+			} else if err := l.gate.Stop(); err != nil {
+				t.Errorf("%v %s", err, l.gate.Output())
+			}
+			if out, err := l.help("get", netns.ServerV4+":"+goPort, name, "/", "1"); err == nil || answered(out) {
+				t.Errorf("a new connection without a gate: %v %s", err, out)
+			}
+			l.write("go-on", "")
+			if <-p.Done(); p.Wait() != nil || !strings.Contains(p.Output(), "answer 2 true") {
+				t.Errorf("the old connection: %v %s", p.Wait(), p.Output())
+			}
+		})
+	}
+}
+
 // TestPortReuse: a new connection from the same port, after the server has
 // reset the first one, needs a decision of its own.
 func TestPortReuse(t *testing.T) {
