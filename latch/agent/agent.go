@@ -41,6 +41,7 @@ type Agent struct {
 	leaves   [][32]byte
 	result   result
 	per      map[*channel.Conn][]channel.Session
+	paths    [][32]byte // memory of the sessions' paths
 	answers  answers
 	conns    []*channel.Conn
 	lastTick time.Time

@@ -67,7 +67,7 @@ func (a *Agent) finish(r *result) {
 	}
 	a.stats.Reports++
 	a.stats.LargestGroup = max(a.stats.LargestGroup, len(a.group))
-	per := a.per
+	per, paths := a.per, a.paths[:0]
 	for i, s := range a.group {
 		id, err := s.event.Listener.Identity()
 		switch {
@@ -80,7 +80,9 @@ func (a *Agent) finish(r *result) {
 		}
 		a.match.done(s)
 		a.stats.Attested++
-		per[s.conn] = append(per[s.conn], channel.Session{CH: s.ch, Index: uint64(i), Path: r.tree.Path(i), Claims: s.claim.encoded})
+		from := len(paths)
+		paths = r.tree.AppendPath(paths, i)
+		per[s.conn] = append(per[s.conn], channel.Session{CH: s.ch, Index: uint64(i), Path: paths[from:len(paths):len(paths)], Claims: s.claim.encoded})
 	}
 	report := channel.Report{ID: a.stats.Reports, Type: r.report.Type, Body: r.report.Body, Needs: r.report.Needs, Size: uint64(len(a.group))}
 	for c, ss := range per {
@@ -92,6 +94,7 @@ func (a *Agent) finish(r *result) {
 		clear(ss)
 		per[c] = ss[:0]
 	}
+	a.paths = paths
 	clear(a.group)
 	a.group = a.group[:0]
 }
