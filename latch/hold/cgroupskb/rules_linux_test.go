@@ -115,7 +115,7 @@ func TestDenied(t *testing.T) {
 			stop := l.capture()
 			start := time.Now()
 			out, err := wait(t, l.helper(c.args...), 12*time.Second)
-			if err == nil || time.Since(start) > 3*time.Second {
+			if err == nil || time.Since(start) > 6*time.Second {
 				t.Errorf("client: %v after %v, expected an error at once: %s", err, time.Since(start), out)
 			}
 			if c.errno != "" && !strings.Contains(out, c.errno) {
