@@ -3,11 +3,15 @@
 package netns
 
 import (
+	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -149,7 +153,8 @@ func Binary(t testing.TB) string {
 		return p
 	}
 	buildOnce.Do(func() {
-		dir, err := os.MkdirTemp("", "holdfast-bin-")
+		sweepBinaries()
+		dir, err := os.MkdirTemp("", binaryPrefix+strconv.Itoa(os.Getpid())+"-")
 		if err != nil {
 			builtError = err.Error()
 			return
@@ -165,4 +170,20 @@ func Binary(t testing.TB) string {
 		t.Fatalf("build holdfast: %s", builtError)
 	}
 	return builtBinary
+}
+
+// binaryPrefix begins the name of a folder with a built program; the process
+// id of its owner follows.
+const binaryPrefix = "holdfast-bin-"
+
+// sweepBinaries removes what test processes that are gone have built: a test
+// binary has no moment at which it could do so itself.
+func sweepBinaries() {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), binaryPrefix+"*"))
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(strings.Split(strings.TrimPrefix(filepath.Base(dir), binaryPrefix), "-")[0])
+		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }
