@@ -49,7 +49,7 @@ var helpers map[string]func([]string) error
 func init() {
 	helpers = map[string]func([]string) error{
 		"serve": serveHelper, "get": getHelper, "raw": rawHelper, "udp": udpHelper, "tfo": tfoHelper, "again": againHelper,
-		"relay": relayHelper, "plain": plainHelper, "icmp": icmpHelper, "idle": idleHelper, "many": manyHelper, "half": halfHelper, "twice": twiceHelper,
+		"relay": relayHelper, "plain": plainHelper, "icmp": icmpHelper, "idle": idleHelper, "many": manyHelper, "half": halfHelper, "mapped": mappedHelper, "twice": twiceHelper,
 	}
 }
 
@@ -325,6 +325,31 @@ func icmpHelper(a []string) error {
 	}
 	defer c.Close()
 	_, err = c.Write([]byte{8, 0, 0xf7, 0xff, 0, 0, 0, 0})
+	return err
+}
+
+// mappedHelper tcp|udp ADDRESS sends bytes to an IPv4 address from an IPv6
+// socket (RFC 4291, section 2.5.5.2).
+func mappedHelper(a []string) error {
+	ap, err := net.ResolveTCPAddr("tcp4", a[1])
+	if err != nil {
+		return err
+	}
+	kind := map[string]int{"tcp": unix.SOCK_STREAM, "udp": unix.SOCK_DGRAM}[a[0]]
+	fd, err := unix.Socket(unix.AF_INET6, kind, 0)
+	if err != nil {
+		return err
+	}
+	sa := &unix.SockaddrInet6{Port: ap.Port}
+	copy(sa.Addr[:], ap.IP.To16())
+	if err := unix.Connect(fd, sa); err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, []byte("mapped secret bytes")); err != nil {
+		return err
+	}
+	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 4})
+	_, err = unix.Read(fd, make([]byte, 10))
 	return err
 }
 

@@ -53,6 +53,10 @@ func TestRefusals(t *testing.T) {
 		{"garbled hello", "", l.helperArgs("raw", v4("443"), "1603010010"+"0100000c"+"0303"+strings.Repeat("00", 10)), "malformed"},
 		{"fast open", "", l.helperArgs("tfo", v4(goPort)), "tfo not-tls"},
 		{"QUIC", "", l.helperArgs("udp", v4("443")), "udp"},
+		{"QUIC by IPv6", "", l.helperArgs("udp", "["+netns.ServerV6+"]:443"), "udp"},
+		{"bytes by IPv6", "", l.helperArgs("raw", "["+netns.ServerV6+"]:443", hex.EncodeToString([]byte("secret bytes"))), "not-tls"},
+		{"bytes by mapped IPv4", "", l.helperArgs("mapped", "tcp", v4("443")), "not-tls"},
+		{"QUIC by mapped IPv4", "", l.helperArgs("mapped", "udp", v4("443")), "udp"},
 		{"DNS elsewhere", "", l.helperArgs("udp", "10.77.9.9:53"), "udp"},
 		{"raw socket", "", l.helperArgs("icmp", netns.ServerV4), "unsupported-protocol"},
 	} {
