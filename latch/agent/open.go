@@ -25,8 +25,8 @@ type Running struct {
 	listeners []net.Listener
 }
 
-// Open makes an agent from a configuration: it opens the listeners for gates
-// and attaches the observer. version is the agent's, as a claim.
+// Open makes an agent from a configuration: it attaches the observer and then
+// opens the listeners for gates. version is the agent's, as a claim.
 func (c *Config) Open(version string) (r *Running, err error) {
 	o := Options{Version: version, Gap: c.Reports.Gap, Timeout: c.Reports.Timeout, Park: c.Reports.Park, MaxParked: c.Reports.MaxParked, MaxGroup: c.Reports.MaxGroup}
 	if o.Services, err = c.services(); err != nil {
@@ -45,13 +45,6 @@ func (c *Config) Open(version string) (r *Running, err error) {
 			r = nil
 		}
 	}()
-	for _, s := range c.Channel.Listen {
-		l, err := openListener(s)
-		if err != nil {
-			return r, fmt.Errorf("channel.listen: %w", err)
-		}
-		r.listeners = append(r.listeners, l)
-	}
 	var addrs []netip.AddrPort
 	for _, s := range o.Services {
 		addrs = append(addrs, s.Address)
@@ -59,6 +52,14 @@ func (c *Config) Open(version string) (r *Running, err error) {
 	r.observer, err = observe.Open(observe.Options{Listeners: addrs, Cgroup: c.Cgroup, RefuseExisting: c.Existing == "refuse", RingBytes: c.Ring, ShareWindow: c.Shares})
 	if err != nil {
 		return r, err
+	}
+	// After the observer: who finds the agent's socket open may start a service.
+	for _, s := range c.Channel.Listen {
+		l, err := openListener(s)
+		if err != nil {
+			return r, fmt.Errorf("channel.listen: %w", err)
+		}
+		r.listeners = append(r.listeners, l)
 	}
 	r.Agent, err = New(r.observer, o)
 	return r, err
