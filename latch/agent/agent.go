@@ -28,13 +28,14 @@ type Agent struct {
 	claims *claimer
 	rep    reporter
 
-	mu     sync.Mutex
-	asleep bool // the loop waits for a ServerHello: what makes a session ready must wake it
-	later  bool // a report is made or its time awaited: announcements need not be read yet
-	paused map[*channel.Conn]struct{}
-	match  matcher
-	ready  []*session // matched, not yet in a group
-	stats  Stats
+	mu      sync.Mutex
+	asleep  bool // the loop waits for a ServerHello: what makes a session ready must wake it
+	forever bool // it sleeps without a deadline: what is parked first must wake it
+	later   bool // a report is made or its time awaited: announcements need not be read yet
+	paused  map[*channel.Conn]struct{}
+	match   matcher
+	ready   []*session // matched, not yet in a group
+	stats   Stats
 
 	events   []observe.Event
 	group    []*session // in the report that is being made
@@ -45,6 +46,7 @@ type Agent struct {
 	answers  answers
 	conns    []*channel.Conn
 	lastTick time.Time
+	active   time.Time // when a session was last seen
 	last     time.Time // start of the latest report
 	identify bool      // a ready session waits for its listener's identity
 }
@@ -117,14 +119,16 @@ func (a *Agent) until(now time.Time) (deadline time.Time, hello bool) {
 		return a.next(now), false
 	}
 	a.asleep, a.later = true, false
-	if a.match.empty() && len(a.ready) == 0 {
+	if a.forever = a.match.empty() && len(a.ready) == 0 && now.Sub(a.active) > idle; a.forever {
 		return time.Time{}, true
 	}
 	return now.Add(tick), true
 }
 
-// tick is how exactly waiting ends.
-const tick = 100 * time.Millisecond
+const (
+	tick = 100 * time.Millisecond // how exactly waiting ends
+	idle = time.Second            // without a session: the loop sleeps without a deadline
+)
 
 // crowd is the number of sessions under way from which Gap counts in full.
 const crowd = 8
@@ -169,8 +173,11 @@ func (a *Agent) turn(ctx context.Context, now time.Time) {
 func (a *Agent) collect(now time.Time) {
 	a.events = a.src.Poll(a.events[:0], now)
 	a.mu.Lock()
-	a.asleep = false
+	a.asleep, a.forever = false, false
 	a.stats.Wakes++
+	if len(a.events) > 0 || !a.match.empty() {
+		a.active = now
+	}
 	for i := range a.events {
 		a.observed(&a.events[i], now)
 	}
@@ -262,13 +269,11 @@ func (h handler) Announced(c *channel.Conn, batch []channel.Announcement) {
 		}
 	}
 	out.tally(&a.stats)
-	// A loop that sleeps without a deadline must be woken once, so that what is
-	// parked now runs out some time.
 	if a.later {
 		c.Pause()
 		a.paused[c] = struct{}{}
 	}
-	wake := a.asleep && (len(a.ready) > before || a.match.first())
+	wake := a.asleep && (len(a.ready) > before || a.forever)
 	if wake {
 		a.asleep = false
 	}

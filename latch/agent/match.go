@@ -66,7 +66,6 @@ func (m *matcher) init(o *Options) {
 }
 
 func (m *matcher) empty() bool        { return len(m.wq) == 0 && len(m.sq) == 0 }
-func (m *matcher) first() bool        { return len(m.wq)+len(m.sq) == 1 }
 func (m *matcher) counts() (int, int) { return m.nw, m.ns }
 
 // announced takes one announcement; a session that was observed before comes back.
