@@ -88,6 +88,14 @@ func TestCreateErrors(t *testing.T) {
 	} {
 		request{cc: tpm2.CCCreatePrimary, handles: []tpm2.Handle{tpm2.RHOwner}, auth: noAuth, params: writeCreate(c.auth, c.data, c.pub)}.refused(t, p, c.name, c.want)
 	}
+	// What tpm2-tools' defaults ask for: a keyed hash for both uses, a
+	// symmetric parent with a null mode.
+	for _, pub := range []tpm2.Public{
+		{Type: tpm2.AlgKeyedHash, NameAlg: tpm2.AlgSHA1, Attributes: attrsSign | tpm2.ObjectDecrypt, Parms: tpm2.Parms{Scheme: tpm2.NoScheme}},
+		{Type: tpm2.AlgSymCipher, NameAlg: tpm2.AlgSHA1, Attributes: attrsParent, Parms: tpm2.Parms{Symmetric: tpm2.SymDef{Alg: tpm2.AlgAES, KeyBits: 128, Mode: tpm2.AlgNull}}},
+	} {
+		createPrimaryKey(t, p, tpm2.RHOwner, pub)
+	}
 	sk := createPrimaryKey(t, p, tpm2.RHOwner, eccTemplate(attrsSign, ecdsa256))
 	request{cc: tpm2.CCCreate, handles: []tpm2.Handle{sk.h}, auth: noAuth, params: writeCreate("", "x", sealTemplate())}.refused(t, p, "parent is no storage key", tpm2.RCType.Handle(1))
 	request{cc: tpm2.CCCreatePrimary, handles: []tpm2.Handle{sk.h}, auth: noAuth, params: writeCreate("", "x", sealTemplate())}.refused(t, p, "no hierarchy", tpm2.RCValue.Handle(1))

@@ -180,10 +180,7 @@ func checkAttributes(parent *object, p *tpm2.Public) tpm2.RC {
 		return tpm2.RCAttributes
 	}
 	switch p.Type {
-	case tpm2.AlgKeyedHash:
-		if sign && decrypt {
-			return tpm2.RCAttributes
-		}
+	case tpm2.AlgKeyedHash: // any combination: data, MAC key, XOR key, or both uses
 	case tpm2.AlgSymCipher:
 		if !sign && !decrypt {
 			return tpm2.RCAttributes
@@ -221,7 +218,8 @@ func checkSchemes(p *tpm2.Public) tpm2.RC {
 	m := &p.Parms
 	switch p.Type {
 	case tpm2.AlgSymCipher:
-		if restricted && m.Symmetric.Mode != tpm2.AlgCFB {
+		// A storage parent protects with CFB whether its mode says so or is null.
+		if restricted && m.Symmetric.Mode != tpm2.AlgCFB && m.Symmetric.Mode != tpm2.AlgNull {
 			return tpm2.RCMode
 		}
 		return tpm2.RCSuccess
