@@ -43,6 +43,37 @@ type Scoped struct {
 	*Gate
 	Hold *cgroupskb.Hold
 	dir  string
+	quit chan struct{} // ends follow
+	done chan struct{}
+}
+
+// followEvery is how often the folder of the cgroup is looked at.
+const followEvery = 20 * time.Millisecond
+
+// follow keeps the gate on the folder's cgroup when a service manager removes
+// and makes it again.
+func (s *Scoped) follow() {
+	defer close(s.done)
+	t := time.NewTicker(followEvery)
+	defer t.Stop()
+	last := ""
+	for {
+		select {
+		case <-s.quit:
+			return
+		case <-t.C:
+		}
+		again, err := s.Hold.Follow()
+		switch {
+		case err == nil:
+			if last = ""; again {
+				slog.Warn("the cgroup was removed and made again; it is gated again", "cgroup", s.dir)
+			}
+		case err.Error() != last:
+			last = err.Error()
+			slog.Error("the cgroup is not gated", "cgroup", s.dir, "error", err)
+		}
+	}
 }
 
 // Open loads what the configuration names, gates the cgroup (a folder of the
@@ -59,13 +90,17 @@ func Open(c *Config, dir string) (*Scoped, error) {
 	}
 	g := newGate(c, s, h, dialAgent)
 	g.Start()
-	return &Scoped{g, h, dir}, nil
+	sc := &Scoped{Gate: g, Hold: h, dir: dir, quit: make(chan struct{}), done: make(chan struct{})}
+	go sc.follow()
+	return sc, nil
 }
 
 // Close stops the gate. If a process is still in the cgroup, the hold stays:
 // its connections are shut until a new gate starts there or the processes end.
 func (s *Scoped) Close() error {
 	s.Stop()
+	close(s.quit)
+	<-s.done
 	busy, err := cgroupskb.Populated(s.dir)
 	if err != nil || busy {
 		s.Hold.Close()

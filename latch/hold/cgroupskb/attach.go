@@ -42,7 +42,10 @@ type Options struct {
 type Hold struct {
 	objs    *objects
 	pins    *pins
-	links   []link.Link
+	dir     string      // of the cgroup
+	id      uint64      // of the cgroup that the links are on
+	links   []link.Link // pinned
+	old     []link.Link // of earlier cgroups of that folder
 	plain   map[dstKey]bool
 	out, in *ring
 	wait    *waiter
@@ -73,7 +76,7 @@ func Attach(o Options) (_ *Hold, err error) {
 	if err := checkCgroup(o.Cgroup); err != nil {
 		return nil, err
 	}
-	h := &Hold{plain: map[dstKey]bool{}, peers: map[hold.ID]*peer{}, max: o.Connections}
+	h := &Hold{dir: o.Cgroup, plain: map[dstKey]bool{}, peers: map[hold.ID]*peer{}, max: o.Connections}
 	defer func() {
 		if err != nil {
 			h.close()
@@ -114,7 +117,7 @@ func Attach(o Options) (_ *Hold, err error) {
 	if h.wait, err = newWaiter(h.objs.coll.Maps["ring_out"].FD(), h.objs.coll.Maps["ring_in"].FD()); err != nil {
 		return nil, err
 	}
-	h.ns = &namespaces{cgroup: o.Cgroup, mark: h.objs.mark, known: map[uint64]*namespace{}}
+	h.ns = &namespaces{cgroup: o.Cgroup, mark: h.objs.mark, conns: h.objs.coll.Maps["conns"].FD(), known: map[uint64]*namespace{}}
 	if err := h.ns.scan(); err != nil {
 		return nil, err
 	}
@@ -123,41 +126,104 @@ func Attach(o Options) (_ *Hold, err error) {
 			return nil, fmt.Errorf("pin the map of connections: %w", err)
 		}
 	}
-	// Ingress first: from the first copied ClientHello on, every answer is counted.
-	for _, a := range []struct {
-		name string
-		at   ebpf.AttachType
-	}{{"ingress", ebpf.AttachCGroupInetIngress}, {"egress", ebpf.AttachCGroupInetEgress}} {
-		l, err := attachPinned(o.Cgroup, h.pins.path(a.name), h.objs.coll.Programs["hold_"+a.name], a.at)
-		if err != nil {
-			return nil, err
-		}
-		h.links = append(h.links, l)
+	if err := h.attach(); err != nil {
+		return nil, err
 	}
 	return h, nil
 }
 
-// attachPinned puts the program into the pinned link, or makes and pins one.
-func attachPinned(cgroup, pin string, p *ebpf.Program, at ebpf.AttachType) (link.Link, error) {
+// attach puts the programs on the folder's cgroup. Ingress first: from the first
+// copied ClientHello on, every answer is counted.
+func (h *Hold) attach() error {
+	id, err := cgroupID(h.dir)
+	if err != nil {
+		return err
+	}
+	h.old, h.links = append(h.old, h.links...), nil
+	keep := h.old[:0]
+	for _, l := range h.old {
+		if info, err := l.Info(); err == nil && info.Cgroup() != nil && info.Cgroup().CgroupId == 0 {
+			l.Close() // its cgroup has no socket any more
+		} else {
+			keep = append(keep, l)
+		}
+	}
+	h.old = keep
+	for _, a := range []struct {
+		name string
+		at   ebpf.AttachType
+	}{{"ingress", ebpf.AttachCGroupInetIngress}, {"egress", ebpf.AttachCGroupInetEgress}} {
+		l, err := h.attachPinned(id, h.pins.path(a.name), h.objs.coll.Programs["hold_"+a.name], a.at)
+		if err != nil {
+			return err
+		}
+		h.links = append(h.links, l)
+	}
+	h.id = id
+	return nil
+}
+
+// Follow attaches again if the folder is another cgroup now: a service manager
+// removes a service's cgroup at its stop and makes it anew at its start. It
+// reports whether it did. The old cgroup's programs stay until its last socket
+// is gone. Call it often, since what starts in a new cgroup is not held before;
+// one at a time, and not beside Close or Detach.
+func (h *Hold) Follow() (bool, error) {
+	switch id, err := cgroupID(h.dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil // no process can be there
+	case err != nil:
+		return false, err
+	case id == h.id:
+		return false, nil
+	}
+	return true, h.attach()
+}
+
+// cgroupID is the kernel's id of a cgroup: the inode number of its folder.
+func cgroupID(dir string) (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return 0, &fs.PathError{Op: "cgroup", Path: dir, Err: err}
+	}
+	return st.Ino, nil
+}
+
+// attachPinned puts the program into the pinned link, or makes and pins one. A
+// pinned link may belong to an earlier cgroup of the same path, which lives on
+// as long as it has sockets: it is kept beside the new one.
+func (h *Hold) attachPinned(id uint64, pin string, p *ebpf.Program, at ebpf.AttachType) (link.Link, error) {
 	l, err := link.LoadPinnedLink(pin, nil)
 	switch {
 	case err == nil:
-		if err := l.Update(p); err == nil {
-			return l, nil
+		info, err := l.Info()
+		if err != nil {
+			l.Close()
+			return nil, fmt.Errorf("link that an earlier gate left: %w", err)
 		}
-		l.Close() // its cgroup is gone: begin anew
+		c := info.Cgroup()
+		if c != nil && c.CgroupId == id {
+			if err := l.Update(p); err == nil {
+				return l, nil
+			}
+		}
+		if c != nil && c.CgroupId != 0 {
+			h.old = append(h.old, l)
+		} else {
+			l.Close()
+		}
 		if err := os.Remove(pin); err != nil {
 			return nil, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("link that an earlier gate left: %w", err)
 	}
-	l, err = link.AttachCgroup(link.CgroupOptions{Path: cgroup, Attach: at, Program: p})
+	l, err = link.AttachCgroup(link.CgroupOptions{Path: h.dir, Attach: at, Program: p})
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {
 			err = fmt.Errorf("%w; CAP_NET_ADMIN is needed, and no cgroup above may have a program that allows no other", err)
 		}
-		return nil, fmt.Errorf("attach to cgroup %s: %w", cgroup, err)
+		return nil, fmt.Errorf("attach to cgroup %s: %w", h.dir, err)
 	}
 	if err := l.Pin(pin); err != nil {
 		l.Close()
@@ -253,9 +319,18 @@ func (h *Hold) Close() error {
 }
 
 // Detach ends the hold: traffic of processes that are still in the cgroup
-// passes without a gate. Call it when the cgroup is empty.
+// passes without a gate. Call it when the cgroup is empty. Held sockets that
+// ended processes left are reset first; if that fails the links stay pinned.
 func (h *Hold) Detach() error {
-	var err error
+	conns := h.objs.coll.Maps["conns"].FD()
+	err := flushEverywhere(conns)
+	for _, n := range h.ns.known {
+		err = errors.Join(err, n.diag.flush(conns))
+	}
+	if err != nil {
+		h.close()
+		return fmt.Errorf("the hold stays: %w", err)
+	}
 	for _, l := range h.links {
 		err = errors.Join(err, l.Unpin())
 	}
@@ -269,10 +344,10 @@ func (h *Hold) close() {
 	if h.wait != nil {
 		h.wait.close()
 	}
-	for _, l := range h.links {
+	for _, l := range append(h.links, h.old...) {
 		l.Close()
 	}
-	h.links = nil
+	h.links, h.old = nil, nil
 	for _, r := range []*ring{h.out, h.in} {
 		if r != nil {
 			r.close()

@@ -30,6 +30,18 @@ type diag struct {
 	in  []byte
 }
 
+func newDiag() (*diag, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return nil, fmt.Errorf("socket diagnostics: %w", err)
+	}
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2}); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return &diag{fd: fd, in: make([]byte, 4096)}, nil
+}
+
 // request builds one message about one TCP socket.
 func (d *diag) request(typ uint16, flags uint16, id hold.ID, local, remote netip.AddrPort, ifindex uint32) []byte {
 	d.seq++

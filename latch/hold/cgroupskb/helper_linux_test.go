@@ -113,6 +113,14 @@ func helper(verb string, args []string) error {
 		b, err := io.ReadAll(c)
 		fmt.Printf("read %d\n", len(b))
 		return err
+	case "leave": // ADDR: hello and secret, then end: the kernel goes on sending what is queued
+		c, err := dial(args[0])
+		if err != nil {
+			return err
+		}
+		c.Write(aHello(200))
+		c.Write([]byte(secret))
+		return nil
 	case "hello-only": // ADDR: hello, FIN, read
 		c, err := dial(args[0])
 		if err != nil {

@@ -71,15 +71,9 @@ func openSockets(mark uint32) (n *namespace, err error) {
 	if fd, err6 := raw(unix.AF_INET6); err6 == nil {
 		n.raw6, n.kick6 = fd, newSender(fd, true)
 	}
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return n, fmt.Errorf("socket diagnostics: %w", err)
+	if n.diag, err = newDiag(); err != nil {
+		return
 	}
-	fds = append(fds, fd)
-	if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2}); err != nil {
-		return n, err
-	}
-	n.diag = &diag{fd: fd, in: make([]byte, 4096)}
 	if c, err := unix.GetsockoptUint64(n.raw4, unix.SOL_SOCKET, soNetNSCookie); err == nil {
 		n.cookie = c
 	}
@@ -116,6 +110,7 @@ func enterAndOpen(path string, mark uint32) (*namespace, error) {
 type namespaces struct {
 	cgroup string
 	mark   uint32
+	conns  int                   // descriptor of the map
 	known  map[uint64]*namespace // by inode number of the namespace
 }
 
@@ -151,7 +146,7 @@ func (ns *namespaces) among(cookie uint64, id hold.ID, local, remote netip.AddrP
 // here would keep them alive for ever.
 func (ns *namespaces) scan() error {
 	seen := map[uint64]bool{}
-	if err := ns.add("/proc/self/ns/net", seen); err != nil {
+	if err := ns.add("/proc/thread-self/ns/net", seen); err != nil {
 		return err
 	}
 	var first error
@@ -177,6 +172,9 @@ func (ns *namespaces) scan() error {
 	}
 	for ino, n := range ns.known {
 		if !seen[ino] {
+			if err := n.diag.flush(ns.conns); err != nil && first == nil {
+				first = err
+			}
 			n.close()
 			delete(ns.known, ino)
 		}

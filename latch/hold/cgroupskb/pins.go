@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
@@ -242,9 +243,44 @@ func sweepGone() {
 	}
 }
 
+// settle makes sure that no socket is held when the pins go. Of a cgroup that
+// is gone the kernel knows by itself: it takes the programs off when the last
+// socket ended. Else the held sockets are reset.
+func (p *pins) settle(cgroup string) error {
+	if _, err := os.Stat(cgroup); errors.Is(err, fs.ErrNotExist) {
+		for _, k := range []string{"egress", "ingress"} {
+			l, err := link.LoadPinnedLink(p.path(k), nil)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			info, err := l.Info()
+			l.Close()
+			if err != nil {
+				return err
+			}
+			if c := info.Cgroup(); c != nil && c.CgroupId != 0 {
+				return fmt.Errorf("%s: sockets of ended processes are still held there; the kernel gives them up within minutes, then repeat", cgroup)
+			}
+		}
+		return nil
+	}
+	m, err := ebpf.LoadPinnedMap(p.path("conns"), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the gate died before it attached
+	}
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return flushEverywhere(m.FD())
+}
+
 // Reclaim removes what a dead gate left. It refuses while the gate lives, and
 // while processes are in the cgroup unless open is set: they would then send
-// without any gate.
+// without any gate. Connections that are still held are reset.
 func Reclaim(l Leftover, open bool) error {
 	p := &pins{name: l.Name, base: stateDir()}
 	f, err := lockFile(p.base + "/" + p.name + ".lock")
@@ -255,6 +291,9 @@ func Reclaim(l Leftover, open bool) error {
 	busy, err := Populated(l.Cgroup)
 	if err == nil && busy && !open {
 		err = fmt.Errorf("%s still has processes, whose connections are held shut; end them, or start `holdfast latch gate` for this cgroup", l.Cgroup)
+	}
+	if err == nil {
+		err = p.settle(l.Cgroup)
 	}
 	if err != nil {
 		f.Close()
