@@ -126,6 +126,11 @@ func (h *Hold) add(r *rec) bool {
 	if len(h.peers) >= h.max {
 		return false
 	}
+	if r.netns != 0 {
+		// Now, while its process is there: a reset must reach the socket also
+		// when the process has ended. An unknown namespace is an error later.
+		h.ns.find(r.netns, r.id, r.local, r.remote)
+	}
 	h.peers[r.id] = &peer{local: r.local, remote: r.remote, netns: r.netns, ifindex: r.ifindex}
 	return true
 }
