@@ -3,8 +3,10 @@
 package stat
 
 import (
+	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -49,3 +51,13 @@ func (h Host) Fields() []string {
 
 // HostColumns names the fields of [Host.Fields].
 var HostColumns = []string{"time", "commit", "cpu", "cores", "kernel", "go", "load"}
+
+// Busy says that others' work makes the figures doubtful, or "".
+func (h Host) Busy() string {
+	one, _, _ := strings.Cut(h.Load, " ")
+	load, err := strconv.ParseFloat(one, 64)
+	if err != nil || load <= float64(h.Cores) {
+		return ""
+	}
+	return fmt.Sprintf("This machine was busy before the run (load %s on %d cores): the figures are doubtful, rates more than CPU times.", one, h.Cores)
+}

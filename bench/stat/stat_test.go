@@ -33,3 +33,12 @@ func TestPairedRatio(t *testing.T) {
 		t.Errorf("a failed sample counts: %+v", r)
 	}
 }
+
+func TestBusy(t *testing.T) {
+	if b := (Host{Cores: 2, Load: "0.80 4.00 9.00"}).Busy(); b != "" {
+		t.Errorf("load 0.8 on two cores: %q", b)
+	}
+	if b := (Host{Cores: 2, Load: "2.50 0.10 0.10"}).Busy(); b == "" {
+		t.Error("load 2.5 on two cores is not called busy")
+	}
+}

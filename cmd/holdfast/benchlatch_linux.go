@@ -93,6 +93,9 @@ func benchLatch(cmd *cobra.Command, g *globals, f benchLatchFlags) error {
 		return printJSON(map[string]any{"host": facts, "reporter": reporter, "group": f.group, "throughput": results})
 	}
 	printLatch(cmd, reporter, f.group, results)
+	if b := facts.Busy(); b != "" {
+		fmt.Fprintln(cmd.OutOrStdout(), "\n"+b)
+	}
 	return nil
 }
 

@@ -50,6 +50,9 @@ func benchTPM(cmd *cobra.Command, g *globals, quick bool, csvFile, only string) 
 			return err
 		}
 	}
+	if b := facts.Busy(); b != "" {
+		log("%s", b)
+	}
 	if g.json {
 		return printJSON(map[string]any{"host": facts, "transport": "swtpm data protocol, unix socket", "rows": rows})
 	}
