@@ -32,6 +32,10 @@ processor sign what both agree on. It runs beside the services as root (or with
 CAP_BPF, CAP_NET_ADMIN, CAP_SYS_PTRACE) and touches none of their packets. It
 ends on SIGTERM. --check reads the configuration and ends.
 
+A listener counts if its creator runs one of executables, in one of units, as
+one of users (numbers). Without units only root's listeners count, unless users
+says otherwise: any user can start an approved program in his own way.
+
   listeners:
     - {address: 0.0.0.0:443, service: shop, executables: [/usr/sbin/nginx], units: [nginx.service]}
   channel:

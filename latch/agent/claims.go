@@ -199,6 +199,15 @@ func (c *claimer) allowed(s *Service, id *observe.Identity) *refusal {
 	if len(s.Units) > 0 && !slices.Contains(s.Units, id.Unit) {
 		return &refusal{flow.UnknownIdentity, fmt.Sprintf("the listener was made in unit %q, service %s allows %q", id.Unit, s.Name, s.Units)}
 	}
+	// An executable alone says nothing about a process of a stranger, who runs it
+	// with his own configuration and with LD_PRELOAD.
+	users := s.Users
+	if len(users) == 0 && len(s.Units) == 0 {
+		users = []uint32{0}
+	}
+	if len(users) > 0 && !slices.Contains(users, id.UID) {
+		return &refusal{flow.UnknownIdentity, fmt.Sprintf("the listener was made by user %d, service %s allows %d: list the user or the unit", id.UID, s.Name, users)}
+	}
 	if len(s.Units) == 0 && interpreter(id.Path) {
 		return &refusal{flow.UnknownIdentity, fmt.Sprintf("%s is an interpreter, which is no identity by itself: list the unit of service %s", path.Base(id.Path), s.Name)}
 	}

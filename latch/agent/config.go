@@ -41,6 +41,7 @@ type ListenerConfig struct {
 	Service     string   `yaml:"service"`
 	Executables []string `yaml:"executables"` // absolute path or sha256:HEX
 	Units       []string `yaml:"units"`       // systemd unit or cgroup path
+	Users       []uint32 `yaml:"users"`       // user ids that may make the listener; default: root, or anybody in one of units
 	Config      string   `yaml:"config"`      // file or folder whose digest is claimed, read when the agent starts
 }
 
@@ -136,7 +137,7 @@ func (c *Config) services() ([]Service, error) {
 		if l.Service == "" || len(l.Service) > channel.MaxName {
 			return nil, fmt.Errorf("%s: service: expected a name of 1 to %d bytes", where, channel.MaxName)
 		}
-		s := Service{Name: l.Service, Address: a, Units: l.Units}
+		s := Service{Name: l.Service, Address: a, Units: l.Units, Users: l.Users}
 		for _, x := range l.Executables {
 			e, err := ParseExecutable(x)
 			if err != nil {

@@ -31,6 +31,7 @@ type Service struct {
 	Address     netip.AddrPort
 	Executables []Executable // empty: any that is not an interpreter
 	Units       []string     // empty: any
+	Users       []uint32     // who may have made the listener; empty: root, or anybody in one of Units
 	Config      [32]byte     // digest of the service's configuration, zero when none is named
 }
 

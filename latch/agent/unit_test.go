@@ -108,6 +108,29 @@ func wantRefused(t *testing.T, e channel.Event, code flow.Reason) {
 	}
 }
 
+// TestUsers: an executable that a stranger runs is no identity; root, a listed
+// user or a listed unit is.
+func TestUsers(t *testing.T) {
+	for _, c := range []struct {
+		users []uint32
+		units []string
+		uid   uint32
+		ok    bool
+	}{
+		{nil, nil, 0, true}, {nil, nil, 1000, false}, {[]uint32{1000}, nil, 1000, true}, {[]uint32{1000}, nil, 0, false},
+		{nil, []string{"nginx.service"}, 33, true}, {[]uint32{33}, []string{"nginx.service"}, 33, true}, {[]uint32{33}, []string{"nginx.service"}, 1000, false},
+	} {
+		id := nginx
+		id.UID = c.uid
+		k := newClaimer(&Options{Services: []Service{{Name: "shop", Address: testAddr, Users: c.users, Units: c.units, Executables: []Executable{{Digest: id.Executable}}}}})
+		e := hello(1, known(id))
+		got, no := k.check(&e)
+		if (got != nil) != c.ok || !c.ok && (no == nil || no.code != flow.UnknownIdentity) {
+			t.Errorf("users %v, units %v, user %d: %v %v", c.users, c.units, c.uid, got, no)
+		}
+	}
+}
+
 // TestRefusals walks through what the agent refuses by itself.
 func TestRefusals(t *testing.T) {
 	a, src, g := scripted(t, func(o *Options) {

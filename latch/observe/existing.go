@@ -91,14 +91,12 @@ func (o *Observer) mark(s int, p *process) (*Listener, error) {
 	if err == nil {
 		own.cgroup, err = cgroupID(o.reg.root, path)
 	}
-	var st unix.Stat_t
 	if err == nil {
-		err = unix.Fstat(int(p.dir.Fd()), &st)
+		own.uid, err = p.uid()
 	}
 	if err != nil {
 		return nil, nil // the process ended: so did its listener, or another one holds it
 	}
-	own.uid = st.Uid
 	err = o.objs.Maps["conns"].Update(uint32(s), own.encode(), ebpf.UpdateNoExist)
 	if errors.Is(err, ebpf.ErrKeyExist) {
 		return nil, nil // bound after the programs were attached

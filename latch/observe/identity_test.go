@@ -438,3 +438,24 @@ func TestMatch(t *testing.T) {
 		}
 	}
 }
+
+// TestProcessUID: also of a process that made itself undumpable, whose folder
+// in /proc belongs to root.
+func TestProcessUID(t *testing.T) {
+	c := exec.Command("/bin/sleep", "5")
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if err := c.Start(); err != nil {
+		t.Skipf("SKIP[root]: %v", err)
+	}
+	defer func() { c.Process.Kill(); c.Wait() }()
+	for pid, want := range map[int]uint32{c.Process.Pid: 65534, os.Getpid(): uint32(os.Getuid())} {
+		p, err := openProcess(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.uid(); err != nil || got != want {
+			t.Errorf("uid %d, %v, want %d", got, err, want)
+		}
+		p.close()
+	}
+}

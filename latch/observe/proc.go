@@ -87,6 +87,23 @@ func (p *process) cgroup() (string, error) {
 	return "", fmt.Errorf("/proc/%d/cgroup: no cgroup v2 entry", p.pid)
 }
 
+// uid is the process's real user id. (The owner of the folder in /proc is no
+// answer: that is root for every process that made itself undumpable.)
+func (p *process) uid() (uint32, error) {
+	b, err := p.read("status")
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range strings.Split(string(b), "\n") {
+		if u, ok := strings.CutPrefix(l, "Uid:\t"); ok {
+			u, _, _ = strings.Cut(u, "\t")
+			n, err := strconv.ParseUint(u, 10, 32)
+			return uint32(n), err
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/status: no Uid line", p.pid)
+}
+
 // netns is the process's network namespace as the kernel names it: net:[INODE].
 func (p *process) netns() (string, error) {
 	b := make([]byte, 64)
