@@ -303,6 +303,28 @@ func TestSignSequence(t *testing.T) {
 			} else {
 				q.ok(t, p)
 			}
+			// Nor when the value comes in pieces. Short first blocks count as if
+			// it did, whatever follows (Part 3, 17.7.1).
+			for cut := range 4 {
+				for _, rest := range []string{"\xffTCGsomething"[cut:], "anything"} {
+					for _, late := range []bool{false, true} {
+						seq = start(tpm2.CCSignSequenceStart)
+						update(seq, []byte("\xffTCG"[:cut]))
+						last := []byte(rest)
+						if late {
+							update(seq, last)
+							last = nil
+						}
+						q := complete(seq, key.h, last)
+						if c.template.Attributes.Has(tpm2.ObjectRestricted) && (cut > 0 || rest != "anything") {
+							q.refused(t, p, "generated in pieces", tpm2.RCValue.Parameter(1))
+							request{cc: tpm2.CCFlushContext, params: func(w *tpm2.Writer) { w.Handle(seq) }}.ok(t, p)
+						} else {
+							q.ok(t, p)
+						}
+					}
+				}
+			}
 		})
 	}
 }

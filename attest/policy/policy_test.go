@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,7 +120,7 @@ func TestEachRule(t *testing.T) {
 		{"PCR not quoted", "pcrs.sha256.7", func(r *verify.Result, _ *Session) { r.PCRs = append(r.PCRs[:1:1], r.PCRs[2]) }},
 		{"other agent", "events.14.require events.14.only", func(r *verify.Result, _ *Session) { r.Events[0].Measured.SHA256 = [32]byte{8} }},
 		{"more measured", "events.14.only", func(r *verify.Result, _ *Session) { r.Events = append(r.Events, verify.Event{PCR: 14, Type: 5}) }},
-		{"nothing measured", "events.14.require claims.executable-measured-in", func(r *verify.Result, _ *Session) { r.Events = nil }},
+		{"nothing measured", "events.14.require events.14.only claims.executable-measured-in", func(r *verify.Result, _ *Session) { r.Events = nil }},
 		{"log not proved", "events.14 claims.executable-measured-in", func(r *verify.Result, _ *Session) { r.PCRs[2].Logged = false }},
 		{"log proved by SHA-1 only", "events.14 claims.executable-measured-in", func(r *verify.Result, _ *Session) { r.PCRs[2].Hash = tpm2.AlgSHA1 }},
 		{"older boot", "reset-count", func(r *verify.Result, _ *Session) { r.ResetCount = 1 }},
@@ -236,6 +237,21 @@ func TestSimulated(t *testing.T) {
 	}
 	if want := "pcrs.sha256.0 reset-count firmware clock.safe enrolment.max-age"; strings.Join(got, " ") != want {
 		t.Errorf("expected %q, got %q", want, got)
+	}
+}
+
+// TestNothingMeasured: a PCR that nobody extended is explained by every log,
+// and shows nothing.
+func TestNothingMeasured(t *testing.T) {
+	only := strings.Replace(strings.Replace(full, "    require:\n      - {sha256: [\"0100000000000000000000000000000000000000000000000000000000000000\"]}\n", "", 1),
+		"  executable-measured-in: 14\n", "", 1)
+	r, s := accepted()
+	if f := parse(t, only).Evaluate(r, s, now); f != nil {
+		t.Fatalf("with measurements: %v", f)
+	}
+	r.Events = slices.DeleteFunc(slices.Clone(r.Events), func(e verify.Event) bool { return e.PCR == 14 })
+	if f := parse(t, only).Evaluate(r, s, now); len(f) != 1 || f[0].Rule != "events.14.only" {
+		t.Errorf("without: got %v", f)
 	}
 }
 

@@ -146,7 +146,9 @@ func (c *check) events() {
 		if len(e.Only) == 0 {
 			continue
 		}
+		seen := false
 		for _, ev := range c.r.Events {
+			seen = seen || ev.PCR == uint32(e.PCR)
 			if ev.PCR == uint32(e.PCR) && !slices.ContainsFunc(e.Only, func(m match) bool { return m.matches(ev.Measured) }) {
 				names := make([]string, len(e.Only))
 				for j := range e.Only {
@@ -154,6 +156,9 @@ func (c *check) events() {
 				}
 				c.fail(rule+".only", list(names), describe(ev))
 			}
+		}
+		if !seen { // a machine that measures nothing has not shown what it runs
+			c.fail(rule+".only", "at least one measurement", "a PCR in which nothing was measured")
 		}
 	}
 }
