@@ -108,7 +108,7 @@ var texts = map[Reason]string{
 	Urgent:           "the peer marked data as urgent before the release; TCP takes such bytes out of the stream, so the gate and the client would read different things",
 	DuplicateHello:   "another live connection sent the very same ClientHello, so evidence could not be told apart",
 	NoName:           "the client's hello carries no server name (SNI), so no policy can be chosen; connect by name",
-	NoPolicyForName:  "no policy is configured for this server name; add it under services:, or the destination under plain:",
+	NoPolicyForName:  "no policy is configured for this server name; add it under services:, or the destination under plain-tls:",
 	ECH:              "the client's hello carries encrypted_client_hello, so the name that it shows need not be the one that it wants and the policy could be the wrong one; switch ECH off in the client",
 	PlainNotListed:   "this destination is not listed under plain:, and the connection is not one that the gate can attest",
 	NotGated:         "the connection was opened before the gate started, so its beginning is unknown; reconnect",

@@ -25,9 +25,12 @@ import (
 type Config struct {
 	// Services by server name (SNI); a name that is not listed is refused.
 	Services map[string]Service `yaml:"services"`
-	// Plain lists destinations of TCP connections that are not gated:
-	// ADDRESS[/BITS][:PORT], an IPv6 address with port in brackets.
+	// Plain lists destinations of TCP connections that are not gated, unless
+	// they begin like TLS (names belong to the adversary, who can lead a client
+	// here): ADDRESS[/BITS][:PORT], an IPv6 address with port in brackets.
 	Plain []Destination `yaml:"plain"`
+	// PlainTLS lists destinations where TLS is not gated either.
+	PlainTLS []Destination `yaml:"plain-tls"`
 	// Resolvers are the DNS servers that UDP and TCP may reach: ADDRESS[:PORT].
 	Resolvers []Destination `yaml:"resolvers"`
 	Scope     Scope         `yaml:"scope"`

@@ -72,6 +72,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{strings.Replace(one, "unix:/a", "udp:a:1", 1), "tcp:HOST:PORT"},
 		{strings.Replace(one, "unix:/a", "tcp:a", 1), "tcp:HOST:PORT"},
 		{strings.Replace(one, "policy: p", "policy: p, grade: best", 1), "grade"},
+		{one + "plain-tls: ['10.0.0.1/8']", "behind the prefix"},
 		{one + "plain: ['10.0.0.1/8']", "behind the prefix"},
 		{one + "plain: ['host.example:80']", "destination"},
 		{one + "plain: ['10.0.0.1:0']", "destination"},
@@ -97,7 +98,7 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := c.Services["shop.example"]
-	if len(s.Agents) == 0 || s.Trust == "" || s.Policy == "" || s.Grade == 0 || len(c.Plain) == 0 || len(c.Resolvers) == 0 || c.Deadline == 0 || c.Scope.Cgroup == "" || c.Limits.Connections == 0 {
+	if len(s.Agents) == 0 || s.Trust == "" || s.Policy == "" || s.Grade == 0 || len(c.Plain) == 0 || len(c.PlainTLS) == 0 || len(c.Resolvers) == 0 || c.Deadline == 0 || c.Scope.Cgroup == "" || c.Limits.Connections == 0 {
 		t.Errorf("a key is missing: %+v", c)
 	}
 }

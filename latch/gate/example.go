@@ -11,10 +11,11 @@ const Example = `services:
     trust: trust.yaml               # who may sign (holdfast attest enroll); relative to this file
     policy: policy.yaml             # what is acceptable (holdfast attest verify --help)
     grade: hello                    # binder: hello (default), or share for paths that alter the hellos
-plain:                              # TCP destinations that are not gated: ADDRESS[/BITS][:PORT]
+plain:                              # TCP destinations that are not gated unless they begin like TLS: ADDRESS[/BITS][:PORT]
   - 127.0.0.0/8
   - 10.1.2.3:5432
   - "[2001:db8::/32]:80"
+plain-tls: ["10.1.2.4:443"]         # destinations whose TLS is not gated either: who controls names can lead any client there
 resolvers: [127.0.0.53]             # DNS servers, ADDRESS[:PORT], by UDP and TCP; all other UDP is refused
 deadline: 5s                        # from the ClientHello to the release; then the connection is reset
 scope:

@@ -32,6 +32,9 @@ func plainList(c *Config) []cgroupskb.Plain {
 	for _, d := range c.Plain {
 		out = append(out, cgroupskb.Plain{Prefix: d.Prefix, Port: d.Port})
 	}
+	for _, d := range c.PlainTLS {
+		out = append(out, cgroupskb.Plain{Prefix: d.Prefix, Port: d.Port, TLS: true})
+	}
 	for _, d := range c.Resolvers {
 		out = append(out, cgroupskb.Plain{Prefix: d.Prefix, Port: d.Port}, cgroupskb.Plain{Prefix: d.Prefix, Port: d.Port, UDP: true})
 	}

@@ -19,11 +19,27 @@ import (
 	"holdfast/latch/hold"
 )
 
-// Plain is a destination whose traffic is not gated.
+// Plain is a destination whose traffic is not gated, except that a TCP
+// connection that begins like TLS is gated even so unless TLS is set: whoever
+// controls names can lead a client that expects a gated service here.
 type Plain struct {
 	Prefix netip.Prefix // IPv4 prefixes also match IPv4 over IPv6 sockets
 	Port   uint16       // 0: any
 	UDP    bool         // of a resolver; otherwise TCP
+	TLS    bool         // TLS is not gated either
+}
+
+// Values of the map plain.
+const (
+	passAny   = 1
+	passClear = 2
+)
+
+func (p Plain) value() uint8 {
+	if p.UDP || p.TLS {
+		return passAny
+	}
+	return passClear
 }
 
 // Options of Attach.
@@ -46,7 +62,7 @@ type Hold struct {
 	id      uint64      // of the cgroup that the links are on
 	links   []link.Link // pinned
 	old     []link.Link // of earlier cgroups of that folder
-	plain   map[dstKey]bool
+	plain   map[dstKey]uint8
 	out, in *ring
 	wait    *waiter
 	ns      *namespaces
@@ -76,7 +92,7 @@ func Attach(o Options) (_ *Hold, err error) {
 	if err := checkCgroup(o.Cgroup); err != nil {
 		return nil, err
 	}
-	h := &Hold{dir: o.Cgroup, plain: map[dstKey]bool{}, peers: map[hold.ID]*peer{}, max: o.Connections}
+	h := &Hold{dir: o.Cgroup, plain: map[dstKey]uint8{}, peers: map[hold.ID]*peer{}, max: o.Connections}
 	defer func() {
 		if err != nil {
 			h.close()
@@ -259,29 +275,31 @@ func (p Plain) key() (k dstKey, err error) {
 // SetPlain replaces the list of destinations that are not gated. A connection
 // to a destination that leaves the list is held from its next packet on.
 func (h *Hold) SetPlain(list []Plain) error {
-	want := map[dstKey]bool{}
+	want := map[dstKey]uint8{}
 	for _, p := range list {
 		k, err := p.key()
 		if err != nil {
 			return err
 		}
-		want[k] = true
+		if want[k] != passAny { // the same place twice: the wider entry counts
+			want[k] = p.value()
+		}
 	}
 	m := h.objs.coll.Maps["plain"]
 	for k := range h.plain {
-		if !want[k] {
+		if want[k] == 0 {
 			if err := m.Delete(k); err != nil {
 				return fmt.Errorf("plain list: %w", err)
 			}
 			delete(h.plain, k)
 		}
 	}
-	for k := range want {
-		if !h.plain[k] {
-			if err := m.Put(k, uint8(1)); err != nil {
+	for k, v := range want {
+		if h.plain[k] != v {
+			if err := m.Put(k, v); err != nil {
 				return fmt.Errorf("plain list (at most %d entries): %w", m.MaxEntries(), err)
 			}
-			h.plain[k] = true
+			h.plain[k] = v
 		}
 	}
 	return nil

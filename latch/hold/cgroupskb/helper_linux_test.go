@@ -144,6 +144,22 @@ func helper(verb string, args []string) error {
 		n, err := c.Read(b)
 		fmt.Printf("%s", b[:n])
 		return err
+	case "late": // ADDR: read what the server says first, then hello and secret; an error is a reset
+		c, err := dial(args[0])
+		if err != nil {
+			return err
+		}
+		c.SetDeadline(time.Now().Add(3 * time.Second))
+		b := make([]byte, 100)
+		if _, err := c.Read(b); err != nil {
+			fmt.Print("nothing came first")
+			return nil
+		}
+		if _, err := c.Write(append(aHello(300), secret...)); err != nil {
+			return err
+		}
+		_, err = c.Read(b)
+		return err
 	case "udp": // ADDR
 		c, err := net.Dial("udp", args[0])
 		if err != nil {

@@ -33,6 +33,11 @@
 #define S_HELLO 1 /* the ClientHello, or a part of it, has left */
 #define S_OPEN 2
 #define S_POISON 3 /* a copy was lost: shut for ever [b] */
+#define S_PLAIN 4 /* a destination that passes in the clear, and the first byte was not TLS's */
+
+/* values of the map plain */
+#define PASS_ANY 1 /* whatever it is */
+#define PASS_CLEAR 2 /* unless it begins like TLS: names lead where the adversary wants */
 
 /* kind and reason of a record: keep in step with ../../hold.go */
 #define K_OUTBOUND 1
@@ -83,7 +88,7 @@ struct conn {
 	__u32 base; /* first byte of the peer's stream */
 	__u32 count; /* inbound segments near base [a] */
 	__u32 told; /* reasons that were reported, one bit each */
-	__u32 pad;
+	__u32 early; /* 1 once inbound payload passed before the hello (PASS_CLEAR) */
 };
 
 struct {
@@ -265,15 +270,18 @@ static __always_inline __u32 parse(struct __sk_buff *skb, struct pkt *p)
 	return R_NONE;
 }
 
-/* listed: is the far end (address, port in network order) one that passes? */
-static __always_inline int listed(__u16 proto, const __u8 *addr, __u16 port)
+/* listed: does the far end (address, port in network order) pass? PASS_ANY,
+ * PASS_CLEAR, or 0. An entry for the port goes before one for any port. */
+static __always_inline __u8 listed(__u16 proto, const __u8 *addr, __u16 port)
 {
 	struct dst d = { .bits = 32 + 128, .proto = proto, .port = port };
 	__builtin_memcpy(d.addr, addr, 16);
-	if (bpf_map_lookup_elem(&plain, &d))
-		return 1;
+	__u8 *v = bpf_map_lookup_elem(&plain, &d);
+	if (v)
+		return *v;
 	d.port = 0;
-	return bpf_map_lookup_elem(&plain, &d) != 0;
+	v = bpf_map_lookup_elem(&plain, &d);
+	return v ? *v : 0;
 }
 
 static __always_inline void head(struct __sk_buff *skb, struct pkt *p, struct conn *c, struct rec *r, int egress)
@@ -436,10 +444,29 @@ static __always_inline int first_hello(struct __sk_buff *skb, struct bpf_sock *s
 	}
 	c->copied = p->seq + p->len;
 	c->end = p->seq + len;
-	if (__sync_val_compare_and_swap(&c->door, door, (door & ~0xffffffffULL) | S_HELLO) != door)
+	__u64 hello = (door & ~0xffffffffULL) | S_HELLO;
+	if (__sync_val_compare_and_swap(&c->door, door, hello) != door)
 		return 0;
+	/* Ingress sets early and then looks at door; here it is the other way
+	 * round, so no segment slips between the two unseen. */
+	if (__sync_fetch_and_add(&c->early, 0)) {
+		__sync_val_compare_and_swap(&c->door, hello, (door & ~0xffffffffULL) | S_POISON);
+		return deny(skb, p, c, 1, R_SERVER_FIRST);
+	}
 	bump(C_HELLO);
 	return 1;
+}
+
+/* clear_start: does the first payload to a PASS_CLEAR destination begin unlike
+ * a TLS record? Then the connection is none of the gate's business. */
+static __always_inline int clear_start(struct __sk_buff *skb, struct pkt *p, struct conn *c)
+{
+	__u8 h[2] = {};
+	if (p->seq != c->isn + 1 || bpf_skb_load_bytes(skb, p->off, h, 1) < 0)
+		return 0;
+	if (h[0] != 0x16)
+		return 1;
+	return p->len >= 2 && bpf_skb_load_bytes(skb, p->off, h, 2) == 0 && h[1] != 3;
 }
 
 /* second_hello: after the first one and an answer of the server, one more may
@@ -504,7 +531,8 @@ SEC("cgroup_skb/egress") int hold_egress(struct __sk_buff *skb)
 		return deny(skb, &p, c, 1, why);
 	if (p.proto != sk->protocol) /* a raw socket that writes its own headers */
 		return deny(skb, &p, c, 1, R_PROTOCOL);
-	if (listed(p.proto, p.daddr, p.dport))
+	__u8 pass = listed(p.proto, p.daddr, p.dport);
+	if (pass == PASS_ANY)
 		return 1;
 	if (p.proto == IPPROTO_UDP)
 		return deny(skb, &p, c, 1, R_UDP);
@@ -516,7 +544,7 @@ SEC("cgroup_skb/egress") int hold_egress(struct __sk_buff *skb)
 		c->isn = p.seq;
 		c->syn = 1;
 		c->hello = p.seq + 1;
-		c->copied = c->end = c->second = c->base = c->count = c->told = 0;
+		c->copied = c->end = c->second = c->base = c->count = c->told = c->early = 0;
 		__sync_lock_test_and_set(&c->door, ((door >> 32) + 1) << 32 | S_NEW);
 		if (p.len)
 			return deny(skb, &p, c, 1, R_SYN_DATA);
@@ -528,7 +556,7 @@ SEC("cgroup_skb/egress") int hold_egress(struct __sk_buff *skb)
 		return p.len == 0;
 	if (p.len == 0) {
 		/* A FIN stays behind the data before it. */
-		if ((p.flags & TCP_FIN) && (__s32)(p.seq - (((__u32)door == S_NEW) ? c->hello : c->end)) > 0) {
+		if ((p.flags & TCP_FIN) && (__u32)door != S_PLAIN && (c->syn || pass != PASS_CLEAR) && (__s32)(p.seq - (((__u32)door == S_NEW) ? c->hello : c->end)) > 0) {
 			bump(C_STRAY_FIN);
 			return 0;
 		}
@@ -536,8 +564,15 @@ SEC("cgroup_skb/egress") int hold_egress(struct __sk_buff *skb)
 	}
 	if ((__u32)door == S_POISON)
 		return deny(skb, &p, c, 1, R_LOST_COPY);
-	if ((__u32)door == S_NEW)
+	if (pass == PASS_CLEAR && (!c->syn || (__u32)door == S_PLAIN))
+		return 1; /* as far as is known it never began like TLS */
+	if ((__u32)door == S_PLAIN)
+		return deny(skb, &p, c, 1, R_NOT_TLS); /* no longer listed */
+	if ((__u32)door == S_NEW) {
+		if (pass == PASS_CLEAR && clear_start(skb, &p, c))
+			return __sync_val_compare_and_swap(&c->door, door, (door & ~0xffffffffULL) | S_PLAIN) == door;
 		return first_hello(skb, sk, &p, c);
+	}
 
 	/* S_HELLO: a retransmission of what was copied, or the rest of a hello */
 	__u32 last = p.seq + p.len;
@@ -623,7 +658,10 @@ SEC("cgroup_skb/ingress") int hold_ingress(struct __sk_buff *skb)
 		return 0; /* not understood: TCP must not see it either */
 	if (skb->mark == kick_mark)
 		return open_door(skb, sk, &p, c);
-	if ((p.flags & TCP_URG) && !listed(IPPROTO_TCP, p.saddr, p.sport)) {
+	__u8 pass = listed(IPPROTO_TCP, p.saddr, p.sport);
+	if (pass == PASS_CLEAR && ((__u32)door == S_PLAIN || !c->syn))
+		pass = PASS_ANY;
+	if ((p.flags & TCP_URG) && pass != PASS_ANY) {
 		/* TCP takes urgent bytes out of what the program reads, so that it would
 		 * read other bytes than those examined. The pointer alone, on a segment
 		 * without payload, does that to a later one. After the release it cannot
@@ -632,8 +670,13 @@ SEC("cgroup_skb/ingress") int hold_ingress(struct __sk_buff *skb)
 			deny(skb, &p, c, 0, R_URGENT);
 		return 0;
 	}
-	if (p.len == 0 || listed(IPPROTO_TCP, p.saddr, p.sport))
+	if (p.len == 0 || pass == PASS_ANY)
 		return 1;
+	if ((__u32)door == S_NEW && pass == PASS_CLEAR) {
+		/* The server of a clear protocol may speak first; TLS cannot follow. */
+		__sync_lock_test_and_set(&c->early, 1);
+		return (__u32)__sync_fetch_and_add(&c->door, 0) == S_NEW;
+	}
 	if ((__u32)door == S_NEW) {
 		/* Before the hello: dropped, so that base is where the stream begins. */
 		struct bpf_tcp_sock *tp = bpf_tcp_sock(sk);
