@@ -133,7 +133,7 @@ func Attach(o Options) (_ *Hold, err error) {
 	if h.wait, err = newWaiter(h.objs.coll.Maps["ring_out"].FD(), h.objs.coll.Maps["ring_in"].FD()); err != nil {
 		return nil, err
 	}
-	h.ns = &namespaces{cgroup: o.Cgroup, mark: h.objs.mark, conns: h.objs.coll.Maps["conns"].FD(), known: map[uint64]*namespace{}}
+	h.ns = &namespaces{cgroup: o.Cgroup, mark: h.objs.mark, conns: h.objs.coll.Maps["conns"].FD(), pass: h.passes, known: map[uint64]*namespace{}}
 	if err := h.ns.scan(); err != nil {
 		return nil, err
 	}
@@ -341,9 +341,9 @@ func (h *Hold) Close() error {
 // ended processes left are reset first; if that fails the links stay pinned.
 func (h *Hold) Detach() error {
 	conns := h.objs.coll.Maps["conns"].FD()
-	err := flushEverywhere(conns)
+	err := flushEverywhere(conns, h.passes)
 	for _, n := range h.ns.known {
-		err = errors.Join(err, n.diag.flush(conns))
+		err = errors.Join(err, n.diag.flush(conns, h.passes))
 	}
 	if err != nil {
 		h.close()

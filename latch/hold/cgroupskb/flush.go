@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"path/filepath"
 	"runtime"
 
@@ -30,15 +31,22 @@ const (
 	attrNested     = 1 << 15
 	diagMsgSize    = 72 // struct inet_diag_msg
 	tcpListen      = 10
-	doorOpen       = 2 // S_OPEN of bpf/hold.bpf.c
+	doorNew        = 0 // states of bpf/hold.bpf.c
+	doorOpen       = 2
+	doorPlain      = 4
 )
+
+// passes says whether everything to a destination passes: it is on the list of
+// plain destinations. Sockets to such ones are not held, though their door never
+// opened. nil: no list is known.
+type passes func(netip.AddrPort) bool
 
 // flush resets the held sockets of this namespace: those that have an entry in
 // the map conns whose door is not open.
-func (d *diag) flush(conns int) error {
+func (d *diag) flush(conns int, pass passes) error {
 	var all error
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		held, err := d.held(family, conns)
+		held, err := d.held(family, conns, pass)
 		all = errors.Join(all, err)
 		for _, m := range held {
 			if m[1] == tcpListen { // has nothing to send
@@ -67,7 +75,7 @@ func (d *diag) flush(conns int) error {
 }
 
 // held lists the sockets of a family, as struct inet_diag_msg, that flush resets.
-func (d *diag) held(family byte, conns int) (out [][]byte, err error) {
+func (d *diag) held(family byte, conns int, pass passes) (out [][]byte, err error) {
 	d.seq++
 	e := binary.NativeEndian
 	b := make([]byte, 16+diagReqSize+12)
@@ -109,7 +117,7 @@ func (d *diag) held(family byte, conns int) (out [][]byte, err error) {
 						return out, fmt.Errorf("socket diagnostics: list of held sockets: %w", unix.Errno(-int32(e.Uint32(m[16:]))))
 					}
 				case sockDiagByFamily:
-					if body := m[16:size]; len(body) >= diagMsgSize && shut(body[diagMsgSize:]) {
+					if body := m[16:size]; len(body) >= diagMsgSize && shut(body, pass) {
 						out = append(out, append([]byte(nil), body[:diagMsgSize]...))
 					}
 				}
@@ -119,11 +127,28 @@ func (d *diag) held(family byte, conns int) (out [][]byte, err error) {
 	}
 }
 
-// shut says whether the attributes carry a struct conn whose door is not open.
-func shut(attrs []byte) bool {
-	s := attribute(attribute(attrs, repStorages), repStorage)
+// shut says whether a struct inet_diag_msg with its attributes is of a socket
+// that is held.
+func shut(msg []byte, pass passes) bool {
+	s := attribute(attribute(msg[diagMsgSize:], repStorages), repStorage)
 	v := attribute(s, repStorageData)
-	return len(v) >= 8 && uint32(binary.NativeEndian.Uint64(v)) != doorOpen
+	if len(v) < 8 {
+		return false
+	}
+	switch uint32(binary.NativeEndian.Uint64(v)) {
+	case doorOpen, doorPlain:
+		return false
+	case doorNew:
+		if pass == nil {
+			return true
+		}
+		far := netip.AddrFrom16([16]byte(msg[24:40]))
+		if msg[0] == unix.AF_INET {
+			far = netip.AddrFrom4([4]byte(msg[24:28]))
+		}
+		return !pass(netip.AddrPortFrom(far.Unmap(), binary.BigEndian.Uint16(msg[6:])))
+	}
+	return true
 }
 
 // attribute finds a netlink attribute; nil if there is none.
@@ -144,7 +169,7 @@ func attribute(b []byte, typ uint16) []byte {
 
 // flushEverywhere resets the held sockets in every network namespace that can
 // be found: those of all processes, and those with a name.
-func flushEverywhere(conns int) error {
+func flushEverywhere(conns int, pass passes) error {
 	var all error
 	seen := map[uint64]bool{}
 	for _, pattern := range []string{"/proc/thread-self/ns/net", "/proc/[0-9]*/ns/net", hostRoot() + "/run/netns/*", hostRoot() + "/run/docker/netns/*"} {
@@ -156,7 +181,7 @@ func flushEverywhere(conns int) error {
 				continue
 			}
 			seen[st.Ino] = true
-			if err := flushIn(p, conns); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := flushIn(p, conns, pass); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				all = errors.Join(all, fmt.Errorf("network namespace %s: %w", p, err))
 			}
 		}
@@ -166,7 +191,7 @@ func flushEverywhere(conns int) error {
 
 // flushIn is flush in the network namespace of the file at path, on a thread
 // of its own, which ends with it.
-func flushIn(path string, conns int) error {
+func flushIn(path string, conns int, pass passes) error {
 	ns, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -187,8 +212,23 @@ func flushIn(path string, conns int) error {
 				return err
 			}
 			defer unix.Close(d.fd)
-			return d.flush(conns)
+			return d.flush(conns, pass)
 		}()
 	}()
 	return <-ch
+}
+
+// passes looks the destination up as the programs do.
+func (h *Hold) passes(far netip.AddrPort) bool {
+	for _, port := range []uint16{far.Port(), 0} {
+		k, err := Plain{Prefix: netip.PrefixFrom(far.Addr(), far.Addr().BitLen()), Port: port}.key()
+		if err != nil {
+			return false
+		}
+		var v uint8
+		if h.objs.coll.Maps["plain"].Lookup(k, &v) == nil {
+			return v == passAny
+		}
+	}
+	return false
 }

@@ -121,6 +121,21 @@ func helper(verb string, args []string) error {
 		c.Write(aHello(200))
 		c.Write([]byte(secret))
 		return nil
+	case "leave-full": // ADDR: fill the socket's queue, print how many bytes that took, end
+		c, err := dial(args[0])
+		if err != nil {
+			return err
+		}
+		n := 0
+		for b := make([]byte, 1<<16); ; {
+			c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+			m, err := c.Write(b)
+			if n += m; err != nil {
+				break
+			}
+		}
+		fmt.Print(n)
+		return nil
 	case "hello-only": // ADDR: hello, FIN, read
 		c, err := dial(args[0])
 		if err != nil {

@@ -110,7 +110,8 @@ func enterAndOpen(path string, mark uint32) (*namespace, error) {
 type namespaces struct {
 	cgroup string
 	mark   uint32
-	conns  int                   // descriptor of the map
+	conns  int // descriptor of the map
+	pass   passes
 	known  map[uint64]*namespace // by inode number of the namespace
 }
 
@@ -172,7 +173,7 @@ func (ns *namespaces) scan() error {
 	}
 	for ino, n := range ns.known {
 		if !seen[ino] {
-			if err := n.diag.flush(ns.conns); err != nil && first == nil {
+			if err := n.diag.flush(ns.conns, ns.pass); err != nil && first == nil {
 				first = err
 			}
 			n.close()

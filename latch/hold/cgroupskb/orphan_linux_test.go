@@ -3,7 +3,10 @@
 package cgroupskb
 
 import (
+	"io"
+	"net/netip"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -55,6 +58,40 @@ func TestOrphan(t *testing.T) {
 			s.leaked(t)
 			os.MkdirAll(l.cgroup, 0o755) // for the lab's clean-up
 		})
+	}
+}
+
+// What a process that ended still sends to a plain destination is not lost with
+// the hold.
+func TestOrphanPlain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Options{Plain: []Plain{{Prefix: netip.MustParsePrefix(server4 + "/32"), Port: 443, TLS: true}}}, never)
+	ln := l.listen(at)
+	block := make(chan struct{})
+	got := make(chan int64, 1)
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		<-block // until then the client's queue is full
+		c.SetDeadline(time.Now().Add(5 * time.Second))
+		n, _ := io.Copy(io.Discard, c)
+		got <- n
+	}()
+	l.commandIn(l.client, "", "sleep", "30")
+	out, err := wait(t, l.helper("leave-full", at), 5*time.Second)
+	if err != nil {
+		t.Fatal(out, err)
+	}
+	l.gate.stop()
+	if err := l.hold.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	close(block)
+	if n := <-got; strconv.FormatInt(n, 10) != out {
+		t.Errorf("%d bytes came of %s", n, out)
 	}
 }
 

@@ -275,7 +275,7 @@ func (p *pins) settle(cgroup string) error {
 		return err
 	}
 	defer m.Close()
-	return flushEverywhere(m.FD())
+	return flushEverywhere(m.FD(), nil)
 }
 
 // Reclaim removes what a dead gate left. It refuses while the gate lives, and
