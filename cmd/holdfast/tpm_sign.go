@@ -13,6 +13,7 @@ import (
 	"holdfast/cmd/holdfast/tpmcmd"
 	"holdfast/tpm2"
 	"holdfast/tss"
+	"holdfast/tss/keyfile"
 )
 
 func init() {
@@ -49,7 +50,7 @@ func signatureScheme(p *tpm2.Public, asked, hash string) (tpm2.Scheme, error) {
 }
 
 func tpmSign(f *tpmFlags) *cobra.Command {
-	var key, auth, hash, scheme, output, context string
+	var key, auth, hash, scheme, output, context, format string
 	var isDigest bool
 	cmd := &cobra.Command{Use: "sign [FILE]", Short: "Sign a file (ML-DSA keys sign the message itself)", Args: cobra.MaximumNArgs(1)}
 	fl := cmd.Flags()
@@ -58,9 +59,13 @@ func tpmSign(f *tpmFlags) *cobra.Command {
 	fl.StringVarP(&hash, "hash-algorithm", "g", "sha256", "hash algorithm, if the key has none")
 	fl.StringVarP(&scheme, "scheme", "s", "", "scheme, if the key has none: rsassa, rsapss or ecdsa")
 	fl.BoolVarP(&isDigest, "digest", "d", false, "the file is a digest (for ML-DSA keys that allow it: the external mu)")
-	fl.StringVarP(&output, "signature", "o", "", "file for the TPMT_SIGNATURE")
+	fl.StringVarP(&output, "signature", "o", "", "file for the signature")
+	fl.StringVarP(&format, "format", "f", "tss", "tss (TPMT_SIGNATURE), or plain as other software has it (ECDSA in DER)")
 	fl.StringVar(&context, "context", "", "context string of ML-DSA")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if format != "tss" && format != "plain" {
+			return usageError(fmt.Errorf("-f %q: expected tss or plain", format))
+		}
 		in := "-"
 		if len(args) > 0 {
 			in = args[0]
@@ -83,6 +88,9 @@ func tpmSign(f *tpmFlags) *cobra.Command {
 				return err
 			}
 			b, err := tpm2.Encode(s)
+			if format == "plain" {
+				b, err = keyfile.PlainSignature(s)
+			}
 			if err != nil {
 				return err
 			}

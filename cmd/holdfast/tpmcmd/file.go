@@ -3,22 +3,14 @@
 package tpmcmd
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/binary"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"os"
 
-	"filippo.io/mldsa"
-	mldsax509 "filippo.io/mldsa/x509"
-
 	"holdfast/tpm2"
+	"holdfast/tss/keyfile"
 )
 
 // maxInput bounds what is read from a file, in bytes.
@@ -103,7 +95,7 @@ func WritePublic(path, format string, p *tpm2.Public) error {
 		}
 		return WriteSized(path, b)
 	case "der", "pem":
-		der, err := PKIX(p)
+		der, err := keyfile.MarshalPublic(p)
 		if err != nil {
 			return err
 		}
@@ -113,49 +105,6 @@ func WritePublic(path, format string, p *tpm2.Public) error {
 		return WriteFile(path, der)
 	}
 	return fmt.Errorf("format %q: expected tss, pem or der", format)
-}
-
-// PKIX returns the SubjectPublicKeyInfo of an RSA, ECC (NIST curves) or ML-DSA key.
-func PKIX(p *tpm2.Public) ([]byte, error) {
-	switch p.Type {
-	case tpm2.AlgRSA:
-		e := int(p.Parms.Exponent)
-		if e == 0 {
-			e = 65537
-		}
-		return x509.MarshalPKIXPublicKey(&rsa.PublicKey{N: new(big.Int).SetBytes(p.Unique), E: e})
-	case tpm2.AlgECC:
-		curves := map[tpm2.Curve]elliptic.Curve{tpm2.CurveP224: elliptic.P224(), tpm2.CurveP256: elliptic.P256(), tpm2.CurveP384: elliptic.P384(), tpm2.CurveP521: elliptic.P521()}
-		c, ok := curves[p.Parms.Curve]
-		if !ok {
-			return nil, fmt.Errorf("a key on %v has no common form outside of a TPM", p.Parms.Curve)
-		}
-		n := (c.Params().BitSize + 7) / 8
-		if len(p.Point.X) > n || len(p.Point.Y) > n {
-			return nil, errors.New("the point does not fit the curve")
-		}
-		b := make([]byte, 1+2*n)
-		b[0] = 4
-		copy(b[1+n-len(p.Point.X):], p.Point.X)
-		copy(b[1+2*n-len(p.Point.Y):], p.Point.Y)
-		key, err := ecdsa.ParseUncompressedPublicKey(c, b)
-		if err != nil {
-			return nil, err
-		}
-		return x509.MarshalPKIXPublicKey(key)
-	case tpm2.AlgMLDSA:
-		sets := map[tpm2.MLDSASet]mldsa.Parameters{tpm2.MLDSA44: mldsa.MLDSA44(), tpm2.MLDSA65: mldsa.MLDSA65(), tpm2.MLDSA87: mldsa.MLDSA87()}
-		set, ok := sets[p.Parms.MLDSA]
-		if !ok {
-			return nil, fmt.Errorf("ML-DSA parameter set %d is unknown", p.Parms.MLDSA)
-		}
-		key, err := mldsa.NewPublicKey(set, p.Unique)
-		if err != nil {
-			return nil, err
-		}
-		return mldsax509.MarshalPKIXPublicKey(key)
-	}
-	return nil, fmt.Errorf("a key of type %v cannot be written as PEM or DER, only as tss", p.Type)
 }
 
 // Credential files are those of tpm2-tools: magic, version, TPM2B_ID_OBJECT,
