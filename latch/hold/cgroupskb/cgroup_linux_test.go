@@ -3,6 +3,8 @@
 package cgroupskb
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -56,5 +58,37 @@ func TestAttachRefusesOwnCgroup(t *testing.T) {
 	}
 	if _, err := Attach(Options{Cgroup: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("a folder that is no cgroup: %v", err)
+	}
+}
+
+// The folder of the pins must be nobody else's.
+func TestPrivate(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		mode os.FileMode
+		ok   bool
+	}{{0o700, true}, {0o755, true}, {0o775, false}, {0o702, false}, {0o777, false}} {
+		if err := os.Chmod(dir, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := private(dir); (err == nil) != c.ok {
+			t.Errorf("mode %o: %v", c.mode, err)
+		}
+	}
+	os.Chmod(dir, 0o700)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if private(link) == nil {
+		t.Error("a symbolic link was taken for a folder")
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		if private(dir) == nil {
+			t.Error("a stranger's folder was taken")
+		}
 	}
 }

@@ -68,6 +68,11 @@ func openPins(cgroup string) (*pins, error) {
 	if err := os.MkdirAll(p.base, 0o700); err != nil {
 		return nil, err
 	}
+	for _, d := range []string{filepath.Dir(p.base), p.base} {
+		if err := private(d); err != nil {
+			return nil, err
+		}
+	}
 	if err := mountBPF(p.base + "/bpf"); err != nil {
 		return nil, err
 	}
@@ -90,6 +95,19 @@ func openPins(cgroup string) (*pins, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// private demands that nobody but root and this user can put files into dir: a
+// stranger's file there could name another cgroup, his folder hide the pins.
+func private(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &fs.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != 0 && int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s: expected a folder of root's that only root can write to, got user %d and mode %04o; remove it or correct it", dir, st.Uid, st.Mode&0o7777)
+	}
+	return nil
 }
 
 func (p *pins) dir() string             { return p.base + "/bpf/" + p.name }
@@ -261,7 +279,7 @@ func (p *pins) settle(cgroup string) error {
 			if err != nil {
 				return err
 			}
-			if c := info.Cgroup(); c != nil && c.CgroupId != 0 {
+			if c := info.Cgroup(); c == nil || c.CgroupId != 0 {
 				return fmt.Errorf("%s: sockets of ended processes are still held there; the kernel gives them up within minutes, then repeat", cgroup)
 			}
 		}
