@@ -15,6 +15,10 @@ type Output struct {
 	Announce []Announce
 	Release  []Release
 	Refuse   []Refusal
+	// Drop are connections that ended with an alert and whose deadline has
+	// passed: they are reset like refused ones, so that the adapter forgets them
+	// and nothing that is queued in them can leave later. There is nothing to tell.
+	Drop []ID
 	// WantInbound says that evidence waits for a ServerHello, so the next
 	// inbound copy should wake the gate.
 	WantInbound bool

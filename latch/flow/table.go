@@ -179,6 +179,9 @@ func (t *Table) Closed(id ID) {
 func (t *Table) Flush(now time.Time) *Output {
 	for c := t.old; c != nil && !now.Before(c.deadline); c = t.old {
 		if c.state.final() {
+			if c.state == Ended {
+				t.out.Drop = append(t.out.Drop, c.id)
+			}
 			t.remove(c)
 			continue
 		}
@@ -226,7 +229,7 @@ func (t *Table) release(now time.Time) {
 // Reset empties the output, after the gate has acted on it.
 func (o *Output) Reset() {
 	clear(o.Refuse)
-	*o = Output{Announce: o.Announce[:0], Release: o.Release[:0], Refuse: o.Refuse[:0]}
+	*o = Output{Announce: o.Announce[:0], Release: o.Release[:0], Refuse: o.Refuse[:0], Drop: o.Drop[:0]}
 }
 
 // Next returns when Flush must be called at the latest; the zero time when

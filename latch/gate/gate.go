@@ -262,6 +262,9 @@ func (g *Gate) act() {
 		for i := range out.Refuse {
 			g.refused(&out.Refuse[i])
 		}
+		for _, id := range out.Drop {
+			g.ref = append(g.ref, hold.ID(id))
+		}
 		want := out.WantInbound
 		out.Reset()
 		if want {

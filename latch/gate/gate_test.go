@@ -39,6 +39,29 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// A connection that ended with an alert is reset at its deadline, silently: the
+// hold must not remember it for ever, nor send later what is queued in it.
+func TestAlertIsDropped(t *testing.T) {
+	w := newWorld(t, worldOptions{deadline: 200 * time.Millisecond})
+	h := handshake(t, "shop.example")
+	out, in := h.records(1)
+	in.Data = []byte{21, 3, 3, 0, 2, 2, 40}
+	in.Len = uint32(len(in.Data))
+	w.hold.put(true, out)
+	w.announced(1)
+	w.hold.put(true, in)
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		w.hold.mu.Lock()
+		n := len(w.hold.refused)
+		w.hold.mu.Unlock()
+		if n == 1 {
+			w.ends(0)
+			return
+		}
+	}
+	t.Error("the connection was not reset")
+}
+
 // The evidence comes before the ServerHello's copy.
 func TestEvidenceFirst(t *testing.T) {
 	w := newWorld(t, worldOptions{})
