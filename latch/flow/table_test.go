@@ -228,7 +228,11 @@ func TestAlertEnds(t *testing.T) {
 	w.in(7, s.server) // a hello behind the alert opens nothing
 	w.t.Session(t0, 0, r.evidenceFor(s))
 	w.now = t0.Add(time.Minute)
-	if o := w.flush(); len(o.Release)+len(o.Refuse) != 0 || w.t.Len() != 0 {
+	if o := w.flush(); len(o.Release)+len(o.Refuse) != 0 || len(o.Drop) != 1 || o.Drop[0] != w.id || w.t.Len() != 0 {
+		t.Fatalf("%+v", o)
+	}
+	w.t.out.Reset()
+	if o := w.flush(); len(o.Drop) != 0 {
 		t.Fatalf("%+v", o)
 	}
 }
