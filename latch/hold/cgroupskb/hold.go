@@ -32,6 +32,7 @@ type peer struct {
 	verdict       hold.Verdict
 	seq           uint32 // of the last kick
 	pushes        uint8
+	stale         bool // was pushed before the last Sweep
 }
 
 // Wait implements hold.Hold.
@@ -208,9 +209,22 @@ func (h *Hold) Refuse(batch []hold.ID) error {
 	return all
 }
 
-// Sweep lets go of network namespaces that have no gated process any more.
-// Call it now and then, as the other methods: one at a time.
-func (h *Hold) Sweep() error { return h.ns.scan() }
+// Sweep lets go of network namespaces that have no gated process any more, and
+// of released connections whose last push was never confirmed: the socket was
+// closed meanwhile. Call it now and then, as the other methods: one at a time.
+func (h *Hold) Sweep() error {
+	h.forgetPushed()
+	return h.ns.scan()
+}
+
+func (h *Hold) forgetPushed() {
+	for id, p := range h.peers {
+		if p.stale {
+			delete(h.peers, id)
+		}
+		p.stale = p.pushes > 0
+	}
+}
 
 // Waiting returns how many connections wait for a verdict.
 func (h *Hold) Waiting() int { return len(h.peers) }

@@ -70,3 +70,23 @@ func TestKickChecksum(t *testing.T) {
 		}
 	}
 }
+
+// A released connection whose push is never confirmed is forgotten at the
+// second Sweep; one that waits for its verdict is not.
+func TestForgetPushed(t *testing.T) {
+	h := &Hold{peers: map[hold.ID]*peer{}, max: 10}
+	waiting, pushed := hold.ID{Cookie: 1}, hold.ID{Cookie: 2}
+	for _, id := range []hold.ID{waiting, pushed} {
+		h.take(&rec{kind: uint8(hold.Outbound), id: id})
+	}
+	h.take(&rec{kind: uint8(hold.Released), id: pushed, nxt: 1})
+	h.forgetPushed()
+	if h.Waiting() != 2 {
+		t.Fatalf("%d peers after the first sweep, want 2", h.Waiting())
+	}
+	h.forgetPushed()
+	h.forgetPushed()
+	if h.Waiting() != 1 || h.peers[waiting] == nil {
+		t.Errorf("%d peers left, want the one that waits", h.Waiting())
+	}
+}
