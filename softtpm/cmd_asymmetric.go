@@ -200,30 +200,37 @@ func encapsulate(c *call) tpm2.RC {
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
 	}
-	o := c.object(0)
-	if !isKEM(o) {
-		return tpm2.RCKey.Handle(1)
-	}
-	var secret, ct []byte
-	if o.pub.Type == tpm2.AlgMLKEM {
-		k, err := o.mlkemPublic()
-		if err != nil {
-			return tpm2.RCKey.Handle(1)
-		}
-		secret, ct = k.Encapsulate()
-	} else {
-		k, err := o.ecPublic()
-		if err != nil {
-			return tpm2.RCKey.Handle(1)
-		}
-		if secret, ct, err = dhkemEncap(k, c.t.rng); err != nil {
-			return tpm2.RCNoResult
-		}
+	secret, ct, rc := c.kemEncap(c.object(0))
+	if rc != tpm2.RCSuccess {
+		return rc
 	}
 	c.out.Sized(secret)
 	c.out.Sized(ct)
 	tpmcrypto.Zero(secret)
 	return tpm2.RCSuccess
+}
+
+// kemEncap makes a shared secret for o, which is the object of handle 1.
+func (c *call) kemEncap(o *object) (secret, ct []byte, rc tpm2.RC) {
+	if !isKEM(o) {
+		return nil, nil, tpm2.RCKey.Handle(1)
+	}
+	if o.pub.Type == tpm2.AlgMLKEM {
+		k, err := o.mlkemPublic()
+		if err != nil {
+			return nil, nil, tpm2.RCKey.Handle(1)
+		}
+		secret, ct = k.Encapsulate()
+		return secret, ct, tpm2.RCSuccess
+	}
+	k, err := o.ecPublic()
+	if err != nil {
+		return nil, nil, tpm2.RCKey.Handle(1)
+	}
+	if secret, ct, err = dhkemEncap(k, c.t.rng); err != nil {
+		return nil, nil, tpm2.RCNoResult
+	}
+	return secret, ct, tpm2.RCSuccess
 }
 
 // isKEM says whether o can encapsulate: ML-KEM, or ECC with HKDF (DHKEM).
@@ -237,35 +244,45 @@ func decapsulate(c *call) tpm2.RC {
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
 	}
-	o := c.object(0)
-	if !isKEM(o) {
-		return tpm2.RCKey.Handle(1)
-	}
-	if a := o.pub.Attributes; a.Has(tpm2.ObjectRestricted) || !a.Has(tpm2.ObjectDecrypt) {
-		return tpm2.RCAttributes.Handle(1)
-	}
-	var secret []byte
-	if o.pub.Type == tpm2.AlgMLKEM {
-		k, err := o.mlkemPrivate()
-		if err != nil {
-			return tpm2.RCKey.Handle(1)
-		}
-		if len(ct) != o.pub.Parms.MLKEM.CiphertextSize() {
-			return tpm2.RCSize.Parameter(1)
-		}
-		if secret, err = k.Decapsulate(ct); err != nil {
-			return tpm2.RCValue.Parameter(1)
-		}
-	} else {
-		k, err := o.ecPrivate()
-		if err != nil {
-			return tpm2.RCKey.Handle(1)
-		}
-		if secret, err = dhkemDecap(k, ct); err != nil {
-			return tpm2.RCValue.Parameter(1)
-		}
+	secret, rc := kemDecap(c.object(0), ct, 1)
+	if rc != tpm2.RCSuccess {
+		return rc
 	}
 	c.out.Sized(secret)
 	tpmcrypto.Zero(secret)
 	return tpm2.RCSuccess
+}
+
+// kemDecap recovers the shared secret with o, the object of handle 1. ct is
+// parameter number position.
+func kemDecap(o *object, ct []byte, position int) ([]byte, tpm2.RC) {
+	if !isKEM(o) {
+		return nil, tpm2.RCKey.Handle(1)
+	}
+	if a := o.pub.Attributes; a.Has(tpm2.ObjectRestricted) || !a.Has(tpm2.ObjectDecrypt) {
+		return nil, tpm2.RCAttributes.Handle(1)
+	}
+	if o.pub.Type == tpm2.AlgMLKEM {
+		k, err := o.mlkemPrivate()
+		if err != nil {
+			return nil, tpm2.RCKey.Handle(1)
+		}
+		if len(ct) != o.pub.Parms.MLKEM.CiphertextSize() {
+			return nil, tpm2.RCSize.Parameter(position)
+		}
+		secret, err := k.Decapsulate(ct)
+		if err != nil {
+			return nil, tpm2.RCValue.Parameter(position)
+		}
+		return secret, tpm2.RCSuccess
+	}
+	k, err := o.ecPrivate()
+	if err != nil {
+		return nil, tpm2.RCKey.Handle(1)
+	}
+	secret, err := dhkemDecap(k, ct)
+	if err != nil {
+		return nil, tpm2.RCValue.Parameter(position)
+	}
+	return secret, tpm2.RCSuccess
 }

@@ -154,6 +154,10 @@ const (
 	CCROTMsg2 CC = CCVend | 2
 	CCROTMsg3 CC = CCVend | 3
 	CCROTMsg4 CC = CCVend | 4
+
+	// Data encryption with a KEM key, likewise.
+	CCKEMEncrypt CC = CCVend | 5
+	CCKEMDecrypt CC = CCVend | 6
 )
 
 var ccNames = map[CC]string{
@@ -195,6 +199,7 @@ var ccNames = map[CC]string{
 	CCVerifyDigestSignature: "VerifyDigestSignature", CCSignDigest: "SignDigest", CCEncapsulate: "Encapsulate", CCDecapsulate: "Decapsulate",
 	CCVerifySequenceStart: "VerifySequenceStart", CCSignSequenceStart: "SignSequenceStart",
 	CCROTMsg1: "ROT_MSG1", CCROTMsg2: "ROT_MSG2", CCROTMsg3: "ROT_MSG3", CCROTMsg4: "ROT_MSG4",
+	CCKEMEncrypt: "KEM_Encrypt", CCKEMDecrypt: "KEM_Decrypt",
 }
 
 // String returns the command's name without its TPM2_ prefix.

@@ -31,6 +31,39 @@ func (t *TPM) Decapsulate(key Ref, ciphertext []byte) (shared []byte, err error)
 	return r.Sized(tpm2.MaxDigest), r.end(c.cc)
 }
 
+// KEMEncrypt is the vendor command KEM_Encrypt of our TPM: it encrypts a
+// message of at most 1024 octets for the holder of an ML-KEM key (or an ECC key
+// with HKDF) and protects a label of at most 66 octets, which is not part of
+// the result. It returns the sealed message and the ciphertext of the KEM.
+func (t *TPM) KEMEncrypt(key Ref, message, label []byte) (sealed, ciphertext []byte, err error) {
+	c := call{cc: tpm2.CCKEMEncrypt, refs: [3]Ref{key}, handles: 1, inSized: true, outSized: true}
+	r, err := t.do(&c, func(w *tpm2.Writer) {
+		w.Sized(message)
+		w.Sized(label)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	sealed = bytes.Clone(r.Sized(tpm2.MaxBuffer + 16))
+	ciphertext = bytes.Clone(r.Sized(tpm2.MaxKEM))
+	return sealed, ciphertext, r.end(c.cc)
+}
+
+// KEMDecrypt is the vendor command KEM_Decrypt. The result is the caller's to
+// erase. TPM_RC_INTEGRITY if anything was changed, or is for another key.
+func (t *TPM) KEMDecrypt(key Ref, sealed, ciphertext, label []byte) ([]byte, error) {
+	c := call{cc: tpm2.CCKEMDecrypt, refs: [3]Ref{key}, handles: 1, auths: 1, inSized: true, outSized: true}
+	r, err := t.do(&c, func(w *tpm2.Writer) {
+		w.Sized(sealed)
+		w.Sized(ciphertext)
+		w.Sized(label)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.Sized(tpm2.MaxBuffer), r.end(c.cc)
+}
+
 // RSAEncrypt is TPM2_RSA_Encrypt (Part 3, 14.2). label, if not empty, must end
 // with a zero byte.
 func (t *TPM) RSAEncrypt(key Ref, message []byte, scheme tpm2.Scheme, label []byte) ([]byte, error) {

@@ -64,6 +64,20 @@ func TestGoldenCommands(t *testing.T) {
 			}
 			return err
 		}, "800100000016000001aa80000002" + "000161" + "0003637478", "80010000000e00000000" + "80000003"},
+		"ROT_MSG1": {func(c *TPM) error {
+			s, m, err := c.ROT1([]byte("a"), 13313, 7)
+			if err == nil && (s.Handle != 0x80000003 || string(m) != "M") {
+				return errors.New("parsed wrongly")
+			}
+			return err
+		}, "800100000013" + "20000001" + "000161" + "3401" + "00000007", "80010000001100000000" + "80000003" + "00014d"},
+		"KEM_Encrypt": {func(c *TPM) error {
+			sealed, ct, err := c.KEMEncrypt(Ref{Handle: 0x80000002}, []byte("m"), []byte("l"))
+			if err == nil && (string(sealed) != "S" || string(ct) != "CT") {
+				return errors.New("the sealed message comes first")
+			}
+			return err
+		}, "800100000014" + "20000005" + "80000002" + "00016d" + "00016c", "80010000001100000000" + "000153" + "00024354"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := &typed{answer: unhex(t, c.answer)}

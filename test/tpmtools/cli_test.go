@@ -289,6 +289,24 @@ func (c *cli) postQuantum() {
 	if c.file("ss1") != c.file("ss2") || len(c.file("ss1")) != 32 || c.file("got") != c.file("secret") {
 		c.Fatal("secrets differ")
 	}
+	c.file("d", strings.Repeat("x", 1024))
+	for _, alg := range []string{"mlkem512", "mlkem768", "mlkem1024", "rsa"} {
+		if alg == "rsa" {
+			c.file("d", "up to 190 bytes")
+		}
+		c.run("tpm create -C p.ctx -G " + alg + ` -p pw -c e.ctx
+			tpm encrypt -c e.ctx -i d -o enc -l label
+			tpm decrypt -c e.ctx -p pw -i enc -o dec -l label`)
+		if c.file("dec") != c.file("d") {
+			c.Fatal("another message came out of " + alg)
+		}
+		if out, code := c.exec("tpm decrypt -c e.ctx -p pw -i enc -o dec -l Label"); code != 1 || !strings.Contains(out, "TPM_RC_") {
+			c.Fatal(out)
+		}
+	}
+	c.file("d", strings.Repeat("x", 1025))
+	c.fails(2, "tpm encrypt -c k.ctx -i d", "at most 1024")
+	c.fails(1, "tpm decrypt -c k.ctx -p pw -i d", "two buffers")
 	c.fails(1, "tpm verify -c s.ctx -m m -s sig2", "TPM_RC_SIGNATURE")
 	c.fails(1, "tpm quote -c ak.ctx -l sha256:0 -q 00", "TPM_RC_AUTH_FAIL")
 }
