@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/softtpm"
+	"holdfast/tpmio/filestore"
 	"holdfast/tpmio/serve"
 	"holdfast/tpmio/vtpmproxy"
 )
@@ -23,6 +24,7 @@ func init() {
 			readyFD   int
 			locality  uint
 			startup   string
+			keyFile   string
 			size      int
 		)
 		cmd := &cobra.Command{
@@ -49,6 +51,15 @@ TPM2_Startup is left to the client unless --startup says otherwise.`,
 				if ephemeral && c.StateDir != "" {
 					return usageError(errors.New("--state and --ephemeral: expected one of them"))
 				}
+				if keyFile != "" {
+					if ephemeral {
+						return usageError(errors.New("--key-file and --ephemeral: there is no state file to encrypt"))
+					}
+					if c.StateKey, err = filestore.ReadKey(keyFile); err != nil {
+						return err
+					}
+					defer clear(c.StateKey)
+				}
 				if !ephemeral && c.StateDir == "" {
 					if c.StateDir, err = serve.DefaultState(); err != nil {
 						return usageError(err)
@@ -66,6 +77,7 @@ TPM2_Startup is left to the client unless --startup says otherwise.`,
 		}
 		fl := cmd.Flags()
 		fl.StringVar(&c.StateDir, "state", "", "folder of the TPM's state (default: /var/lib/holdfast/tpm for root, else in $XDG_STATE_HOME)")
+		fl.StringVar(&keyFile, "key-file", "", "encrypt the state file with the key in this file: 32 bytes or 64 hexadecimal digits, mode 0600")
 		fl.BoolVar(&ephemeral, "ephemeral", false, "a new TPM that is gone at the end")
 		fl.StringVar(&c.MSSIM, "mssim", "", "serve the simulator protocol at HOST:PORT and PORT+1")
 		fl.StringVar(&c.SWTPM, "swtpm", "", "serve swtpm's data channel at ADDR")

@@ -350,3 +350,32 @@ func TestStateSurvives(t *testing.T) {
 	c.run("tpm nvreadpublic 0x01500001\ntpm readpublic -c p.ctx")
 	stop()
 }
+
+// TestEncryptedState: with --key-file the state file does not hold what was
+// stored, opens with the same key only, and goes on where it was.
+func TestEncryptedState(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	sock := "unix:" + filepath.Join(t.TempDir(), "s")
+	c := &cli{T: t, dir: t.TempDir(), spec: "swtpm:" + sock}
+	c.file("key", strings.Repeat("5a", 32))
+	c.file("other", strings.Repeat("5b", 32))
+	c.file("data", "something that is easy to find..")
+	args := []string{"--state", state, "--startup", "clear", "--swtpm", sock, "--key-file"}
+	_, stop := serve(t, append(args, filepath.Join(c.dir, "key"))...)
+	c.run("tpm nvdefine 0x01500001 -s 32\ntpm nvwrite 0x01500001 -C o -i data")
+	stop()
+	b, err := os.ReadFile(filepath.Join(state, "tpm.state"))
+	if err != nil || len(b) == 0 || bytes.Contains(b, []byte("easy to find")) {
+		t.Fatalf("%d bytes, %v", len(b), err)
+	}
+	c.fails(1, "tpm serve --state "+state+" --mssim 127.0.0.1:0", "no key was given")
+	c.fails(1, "tpm serve --state "+state+" --mssim 127.0.0.1:0 --key-file other", "wrong key")
+	c.fails(1, "tpm serve --state "+state+" --mssim 127.0.0.1:0 --key-file data2", "no such file")
+	c.fails(2, "tpm serve --ephemeral --key-file key", "no state file")
+	_, stop = serve(t, append(args, filepath.Join(c.dir, "key"))...)
+	c.run("tpm nvread 0x01500001 -C o -o out")
+	if c.file("out") != c.file("data") {
+		t.Fatal("another state")
+	}
+	stop()
+}

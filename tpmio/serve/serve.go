@@ -26,6 +26,7 @@ import (
 // channel is offered on DefaultSocket.
 type Config struct {
 	StateDir   string // folder of the state; empty: in memory only
+	StateKey   []byte // 32 bytes that encrypt the state file; nil: not encrypted
 	MSSIM      string // HOST:PORT of the command port, platform port above it
 	SWTPM      string // data channel, HOST:PORT or unix:PATH
 	Control    string // control channel, likewise
@@ -103,7 +104,7 @@ func Run(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
-	store, closeStore, err := openStore(c.StateDir)
+	store, closeStore, err := openStore(c.StateDir, c.StateKey)
 	if err != nil {
 		return err
 	}
@@ -141,11 +142,11 @@ func Run(ctx context.Context, c Config) (err error) {
 	return err
 }
 
-func openStore(dir string) (softtpm.Store, func() error, error) {
+func openStore(dir string, key []byte) (softtpm.Store, func() error, error) {
 	if dir == "" {
 		return softtpm.NewMemoryStore(), func() error { return nil }, nil
 	}
-	f, err := filestore.Open(dir, filestore.Options{})
+	f, err := filestore.Open(dir, filestore.Options{Key: key})
 	if err != nil {
 		return nil, nil, err
 	}
