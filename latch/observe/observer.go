@@ -163,7 +163,11 @@ const (
 // nobody waits for it wakes anybody: that is what keeps the cost per session low.
 func (o *Observer) Wait(deadline time.Time, hello bool) error {
 	mode := int32(cool)
-	if now := time.Now(); now.Sub(o.conns.busy) < hotFor && runtime.GOMAXPROCS(0) > 1 {
+	// Hot only while nothing but the deadline is awaited. A sleep that the
+	// runtime does not see may leave none of its threads in the network poller,
+	// which then looks every 10 ms: an announcement of a gate, for which a session
+	// may wait, would be read that late.
+	if now := time.Now(); !hello && now.Sub(o.conns.busy) < hotFor && runtime.GOMAXPROCS(0) > 1 {
 		mode = warm
 	}
 	o.mode.Store(mode)
