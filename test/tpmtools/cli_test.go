@@ -28,7 +28,7 @@ func (c *cli) exec(line string) (string, int) {
 	c.Helper()
 	args := strings.Fields(line)
 	name := args[0]
-	if name == "tpm" {
+	if name == "tpm" || name == "attest" {
 		name = holdfast(c)
 	} else {
 		args = args[1:]
