@@ -131,7 +131,7 @@ const (
 )
 
 // crowd is the number of sessions under way from which Gap counts in full.
-const crowd = 8
+const crowd = 32
 
 // next is when the next report may start. A gate that makes one connection
 // after the other is not kept waiting; the more sessions are under way

@@ -42,7 +42,7 @@ type Options struct {
 	Version  string                                               // of the agent, as a claim
 	Channel  channel.ServerOptions                                // Software and Services are set by the agent
 
-	Gap       time.Duration // smallest time between the starts of two reports under load, less with few sessions under way; default 10 ms, negative: none
+	Gap       time.Duration // smallest time between the starts of two reports under load, less with fewer than 32 sessions under way; default 20 ms, negative: none
 	Timeout   time.Duration // of one report; default 3 s
 	Park      time.Duration // how long an announcement waits for its observation and the other way round; default 3 s
 	MaxParked int           // announcements, and as many observations; default 16,384
@@ -51,7 +51,7 @@ type Options struct {
 
 func (o *Options) defaults() {
 	if o.Gap == 0 {
-		o.Gap = 10 * time.Millisecond
+		o.Gap = 20 * time.Millisecond
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 3 * time.Second
