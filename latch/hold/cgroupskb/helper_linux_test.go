@@ -231,8 +231,12 @@ func helper(verb string, args []string) error {
 		if err := unix.Connect(fd, &unix.SockaddrInet6{Port: 443, Addr: [16]byte(net.ParseIP(server4).To16())}); err != nil {
 			return err
 		}
-		unix.Write(fd, aHello(200))
-		unix.Write(fd, []byte(secret))
+		// A reset may come before the second write, which then has the error.
+		for _, p := range [][]byte{aHello(200), []byte(secret)} {
+			if _, err := unix.Write(fd, p); err != nil {
+				return err
+			}
+		}
 		b := make([]byte, 1000)
 		for got := 0; !strings.Contains(string(b[:got]), "done"); {
 			n, err := unix.Read(fd, b[got:])
