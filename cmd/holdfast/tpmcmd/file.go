@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"holdfast/tpm2"
 	"holdfast/tss/keyfile"
@@ -43,7 +44,26 @@ func WriteFile(path string, b []byte) error {
 		_, err := os.Stdout.Write(b)
 		return err
 	}
-	return os.WriteFile(path, b, 0o600)
+	if i, err := os.Lstat(path); err == nil && !i.Mode().IsRegular() {
+		return os.WriteFile(path, b, 0o600) // a pipe, a device, or a link that the caller chose
+	}
+	// A file that is there already may be open to others: a new one takes its
+	// place, so that the mode is ours from the first byte.
+	f, err := os.CreateTemp(filepath.Dir(path), ".holdfast-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }
 
 // sized reads a file that is one TPM2B, as tpm2-tools keeps public and private
