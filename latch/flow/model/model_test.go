@@ -21,11 +21,7 @@ import (
 // it. It returns what the verifier printed.
 func check(t *testing.T, spinFlags, ccFlags, panFlags []string) string {
 	t.Helper()
-	host.Need(t, "spin")
-	cc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("SKIP[spin]: spin needs a C compiler, and gcc is not installed")
-	}
+	host.Need(t, "spin", "gcc")
 	src, err := filepath.Abs("latch.pml")
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +39,7 @@ func check(t *testing.T, spinFlags, ccFlags, panFlags []string) string {
 		return string(out)
 	}
 	run("spin", append(spinFlags, "-a", src)...)
-	run(cc, append(ccFlags, "-O2", "-o", "pan", "pan.c")...)
+	run("gcc", append(ccFlags, "-O2", "-o", "pan", "pan.c")...)
 	return run("./pan", panFlags...)
 }
 
