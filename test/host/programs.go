@@ -32,6 +32,7 @@ var programProbes = []probe{
 	program("qemu", "later: virtual machines with our TPM", "qemu-system-x86_64", "--version"),
 	{"clang-14", "`make generate` and the comparison of the shipped eBPF objects with their sources; nobody else needs it", probeClang},
 	program("spin", "the model of gate and agent is checked (with gcc)", "spin", "-V"),
+	program("binutils", "the test enclave is compared with its source", "objcopy", "--version"),
 	program("gcc", "the race detector in `make test` and `make test-full`", "gcc", "--version"),
 }
 
