@@ -260,8 +260,8 @@ func TestDuplicateHelloAndFull(t *testing.T) {
 	one(t, w.flush(), GateStopping)
 }
 
-// The table recycles its memory: a connection from hello to release costs no
-// allocation once the table is warm.
+// The table recycles its memory: a connection from hello to release costs four
+// small allocations at the most once the table is warm.
 func TestNoAllocation(t *testing.T) {
 	s, r := load(t, "x25519mlkem768-go-go"), newRules()
 	w := start(r)
@@ -279,7 +279,7 @@ func TestNoAllocation(t *testing.T) {
 		w.t.Released(w.id)
 	})
 	// What remains: the state of the transcript hash, and the claims as texts.
-	if n > 4 {
+	if n > 4 && !raceDetector {
 		t.Errorf("%v allocations per connection", n)
 	}
 	t.Logf("%v allocations", n)
