@@ -48,6 +48,7 @@ var rules = []rule{
 	{"enclave/kvm", 3, "enclave", []string{"tss"}},
 	{"enclave/host", 3, "enclave", []string{"tss"}},
 	{"enclave/urts", 3, "enclave", []string{"tss"}},
+	{"attest/appraise", 3, "attest", nil},
 	{"attest/provider", 3, "attest", []string{"tss"}},
 	{"latch/hold", 3, "latch", nil},
 	{"latch/observe", 3, "latch", nil},

@@ -42,6 +42,22 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Fault == e.Fault && t.Err == nil
 }
 
+// Refuse makes an *Error; verifiers of other packages use it.
+func Refuse(f Fault, format string, args ...any) error { return fault(f, format, args...) }
+
+// TakeEndorsement asks for the endorsement named hash and checks that it is the one
+// and of the wanted media type.
+func TakeEndorsement(hash [32]byte, mediaType string, endorsement Lookup) ([]byte, error) {
+	e, err := take(hash, endorsement)
+	if err != nil {
+		return nil, err
+	}
+	if e.Type != mediaType {
+		return nil, fault(FaultEndorsement, "expected %s, got %s", mediaType, e.Type)
+	}
+	return e.Body, nil
+}
+
 func fault(f Fault, format string, args ...any) error {
 	return &Error{f, fmt.Errorf(format, args...)}
 }

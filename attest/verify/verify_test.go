@@ -387,3 +387,47 @@ func BenchmarkVerify(b *testing.B) {
 		})
 	}
 }
+
+// TestAdd: a further media type is verified by what was added for it, once,
+// and its errors always have a fault.
+func TestAdd(t *testing.T) {
+	roots, err := trust.New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := verify.New(roots)
+	const mt = "application/vnd.holdfast.test"
+	r := evidence.Report{Type: mt, Body: []byte("x")}
+	if _, err := v.Verify(r, nil, evidence.ReportData{}, time.Now()); !errors.Is(err, &verify.Error{Fault: verify.FaultUnknownType}) {
+		t.Errorf("before Add: %v", err)
+	}
+	answer, answerErr := &verify.Result{Environment: "e"}, error(nil)
+	check := func(evidence.Report, verify.Lookup, evidence.ReportData, time.Time) (*verify.Result, error) {
+		return answer, answerErr
+	}
+	if err := v.Add(mt, check); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Add(mt, check); err == nil {
+		t.Error("two verifiers of one media type")
+	}
+	if err := v.Add(evidence.TypeTPMQuote, check); err == nil {
+		t.Error("the TPM's verifier was replaced")
+	}
+	if err := v.Add("not a type", check); err == nil {
+		t.Error("a media type with spaces")
+	}
+	if res, err := v.Verify(r, nil, evidence.ReportData{}, time.Now()); err != nil || res.Environment != "e" {
+		t.Errorf("got %v, %v", res, err)
+	}
+	answerErr = errors.New("plain")
+	res, err := v.Verify(r, nil, evidence.ReportData{}, time.Now())
+	var e *verify.Error
+	if res != nil || !errors.As(err, &e) {
+		t.Errorf("a plain error: got %v, %v", res, err)
+	}
+	answer, answerErr = nil, nil
+	if res, err := v.Verify(r, nil, evidence.ReportData{}, time.Now()); res != nil || err == nil {
+		t.Error("neither result nor error was taken for genuine")
+	}
+}

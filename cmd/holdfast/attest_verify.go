@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/attest/appraise"
 	"holdfast/attest/evidence"
 	"holdfast/attest/policy"
 	"holdfast/attest/trust"
@@ -108,7 +109,7 @@ errors. (*) must be there for a session to be accepted:
 			if err != nil {
 				return err
 			}
-			a, err := appraise(args[0], policyFile, trustFile, d)
+			a, err := appraiseFile(args[0], policyFile, trustFile, d)
 			if err != nil {
 				return err
 			}
@@ -147,7 +148,7 @@ func parseReportData(s string) (d evidence.ReportData, err error) {
 // sessionRules are prefixes of rules that need a TLS session.
 var sessionRules = []string{"server-names", "groups", "cipher-suites", "grades", "resumption", "claims"}
 
-func appraise(file, policyFile, trustFile string, data evidence.ReportData) (*appraisal, error) {
+func appraiseFile(file, policyFile, trustFile string, data evidence.ReportData) (*appraisal, error) {
 	b, err := readBundle(file)
 	if err != nil {
 		return nil, err
@@ -164,12 +165,13 @@ func appraise(file, policyFile, trustFile string, data evidence.ReportData) (*ap
 	if err != nil {
 		return nil, usageError(err)
 	}
-	if err := verify.CheckRoots(roots); err != nil {
+	v, err := appraise.New(roots)
+	if err != nil {
 		return nil, usageError(fmt.Errorf("%s: %w", trustFile, err))
 	}
 	a := &appraisal{}
 	now := time.Now()
-	r, err := verify.New(roots).Verify(b.Report, b.Endorsement, data, now)
+	r, err := v.Verify(b.Report, b.Endorsement, data, now)
 	if err != nil {
 		var e *verify.Error
 		if !errors.As(err, &e) {

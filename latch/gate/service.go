@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"holdfast/attest/appraise"
 	"holdfast/attest/policy"
 	"holdfast/attest/trust"
 	"holdfast/attest/verify"
@@ -44,15 +45,12 @@ func loadServices(c *Config) (*services, error) {
 		// Resumption is the policy's rule, and it is told whether a session resumed.
 		sv.flow.Data = sv
 		if verifiers[s.Trust] == nil {
-			roots, err := trust.Load(s.Trust)
-			if err == nil {
-				err = verify.CheckRoots(roots)
-			}
+			v, err := loadVerifier(s.Trust)
 			if err != nil {
 				all = errors.Join(all, fmt.Errorf("services.%s: trust %s: %w", name, s.Trust, err))
 				continue
 			}
-			verifiers[s.Trust] = verify.New(roots)
+			verifiers[s.Trust] = v
 		}
 		sv.verifier = verifiers[s.Trust]
 		b, err := os.ReadFile(s.Policy)
@@ -83,6 +81,14 @@ func loadServices(c *Config) (*services, error) {
 		return nil, all
 	}
 	return out, nil
+}
+
+func loadVerifier(trustFile string) (*verify.Verifier, error) {
+	roots, err := trust.Load(trustFile)
+	if err != nil {
+		return nil, err
+	}
+	return appraise.New(roots)
 }
 
 // Check loads everything that the configuration names and says what is wrong.
