@@ -49,7 +49,8 @@ type file struct {
 	suites       map[uint16]bool
 	Grades       []string `yaml:"grades"`     // default hello
 	Resumption   string   `yaml:"resumption"` // refuse (default) or dhe
-	Claims       *claims  `yaml:"claims"`     // must name executables or units
+	Claims       *claims  `yaml:"claims"`     // must name executables or units; not of enclaves
+	Enclave      *enclave `yaml:"enclave"`    // must for class enclave
 
 	hasRules bool // something besides a version
 }
@@ -208,6 +209,9 @@ func (f *file) checkPCRs() error {
 }
 
 func (f *file) checkLists() error {
+	if err := f.Enclave.check(); err != nil {
+		return err
+	}
 	if e := f.Enrolment; e != nil {
 		for _, m := range e.Methods {
 			if err := oneOf("enrolment.methods", m, enrolmentMethods); err != nil || m == "" {

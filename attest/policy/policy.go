@@ -100,6 +100,7 @@ var rules = []func(*check){
 	(*check).grades,
 	(*check).resumption,
 	(*check).class,
+	(*check).enclave,
 	(*check).claims,
 }
 

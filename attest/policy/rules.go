@@ -45,6 +45,8 @@ func (c *check) signatures() {
 		c.missing("signatures")
 	case !slices.Contains(c.p.Signatures, c.r.Signature):
 		c.fail("signatures", list(c.p.Signatures), quoted(c.r.Signature))
+	case c.r.Enclave != nil && !slices.Contains(c.p.Signatures, c.r.Enclave.KeyAlgorithm):
+		c.fail("signatures", list(c.p.Signatures), "a monitor that signs with "+quoted(c.r.Enclave.KeyAlgorithm))
 	}
 }
 
@@ -64,6 +66,9 @@ func (c *check) profile() {
 // any software on that machine quote, so a policy must say so to get that.
 // Simulated evidence measures nothing, and simulated: allow has said so.
 func (c *check) measurements() {
+	if c.r.Enclave != nil { // what is measured is the monitor: rule enclave.monitors
+		return
+	}
 	if c.p.Measurements != "none" && !c.r.Simulated && len(c.p.pcrs) == 0 && len(c.p.Events) == 0 {
 		c.fail("measurements", "a pcrs or events rule (or measurements: none)", "a policy without either")
 	}
@@ -181,12 +186,7 @@ func (c *check) span(rule string, s *span, got uint32) {
 		c.fail(rule, "a count by a TPM", "evidence without one")
 		return
 	}
-	if s.Min != nil && got < *s.Min {
-		c.fail(rule, fmt.Sprintf("at least %d", *s.Min), fmt.Sprint(got))
-	}
-	if s.Max != nil && got > *s.Max {
-		c.fail(rule, fmt.Sprintf("at most %d", *s.Max), fmt.Sprint(got))
-	}
+	s.within(c, rule, got)
 }
 
 func (c *check) counts() {
@@ -315,7 +315,8 @@ func (c *check) class() {
 
 func (c *check) claims() {
 	k := c.p.Claims
-	if k == nil || (len(k.Executables) == 0 && len(k.Units) == 0) {
+	// Who an enclave is, is not a claim but its measurement: rule enclave.
+	if c.r.Enclave == nil && (k == nil || (len(k.Executables) == 0 && len(k.Units) == 0)) {
 		c.fail("claims", "a rule claims.executables or claims.units", "a policy without either, which accepts no process")
 	}
 	if k == nil {

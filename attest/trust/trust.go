@@ -50,6 +50,11 @@ type AK struct {
 	Enrolled      time.Time `yaml:"enrolled"`
 	Machine       string    `yaml:"machine,omitempty"` // identifier of the machine, as told at enrolment
 	EK            EK        `yaml:"ek,omitempty"`
+	// EnclaveLevel says that the key is held by an enclave monitor and for which
+	// level of trust (evidence.LevelHosted or LevelLateLaunch). Such a key
+	// vouches for enclaves of this level and for nothing else; a key without it
+	// never vouches for an enclave.
+	EnclaveLevel string `yaml:"enclave-level,omitempty"`
 }
 
 // EK names the endorsement key that the AK was activated with.
@@ -127,6 +132,9 @@ func (a *AK) check() error {
 	}
 	if a.Method == MethodActivation && len(a.EK.Name) == 0 {
 		return fmt.Errorf("%s: ek: a key enrolled by %s has an EK name", a.Environment, MethodActivation)
+	}
+	if _, _, ok := evidence.EnclavePCRs(a.EnclaveLevel); a.EnclaveLevel != "" && !ok {
+		return fmt.Errorf("%s: enclave-level: expected %s or %s, got %q", a.Environment, evidence.LevelHosted, evidence.LevelLateLaunch, a.EnclaveLevel)
 	}
 	if a.Enrolled.IsZero() {
 		return fmt.Errorf("%s: enrolled: expected a time", a.Environment)

@@ -25,6 +25,13 @@ const (
 	FaultSignature      Fault = "signature"           // not signed by this key
 	FaultEventLog       Fault = "event-log"           // the event log does not lead to the quoted PCR values
 	FaultEventLogDigest Fault = "event-log-digest"    // an event's data does not fit its digest
+
+	// Of enclaves.
+	FaultLevel         Fault = "enclave-level"   // the attestation key is not enrolled for the level that the evidence claims
+	FaultEnclaveKey    Fault = "enclave-key"     // the monitor's key is not the one that the TPM's key PCR proves
+	FaultNotCapped     Fault = "enclave-cap"     // a PCR of the monitor is not closed, so that another program may still use its secrets
+	FaultMonitor       Fault = "enclave-monitor" // the monitor's PCR does not show exactly one monitor
+	FaultEnclaveReport Fault = "enclave-report"  // the report is not among those that the monitor signed
 )
 
 // Error is why evidence is not genuine.

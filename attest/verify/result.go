@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/attest/evidence"
+	"holdfast/enclave/sgx"
 	"holdfast/tpm2"
 )
 
@@ -41,8 +42,31 @@ type Result struct {
 	RestartCount uint32
 	Safe         bool // no higher Clock value was reported before
 
-	// From simulated evidence.
+	// From simulated evidence, and from the statement of an enclave monitor.
 	Made time.Time
+
+	Enclave *Enclave // of ClassEnclave; else nil
+}
+
+// Enclave is what the monitor reports of the enclave that the evidence is about.
+type Enclave struct {
+	Level        string // evidence.LevelInproc, LevelHosted or LevelLateLaunch
+	Mode         string // evidence.ModeHU, ModeGU or ModeP
+	KeyAlgorithm string // of the monitor's signature
+
+	MREnclave, MRSigner       [32]byte
+	ISVProdID, ISVSVN         uint16
+	Debug                     bool // its memory can be read from outside
+	Attributes                sgx.Attributes
+	MiscSelect                sgx.MiscSelect
+	CPUSVN                    [16]byte // version of the monitor
+	ConfigID                  [64]byte
+	ConfigSVN                 uint16
+	ISVFamilyID, ISVExtProdID [16]byte
+
+	// Monitor is the monitor's image as the launcher measured it; nil at level
+	// inproc, where nobody measured it.
+	Monitor *evidence.Measured
 }
 
 // PCR is one quoted register.

@@ -31,6 +31,19 @@ func (v *Verifier) tpmQuote(r evidence.Report, endorsement Lookup, data evidence
 	if !ok {
 		return nil, v.unknownAK(r.Needs[0])
 	}
+	if l := k.record.EnclaveLevel; l != "" {
+		return nil, fault(FaultLevel, "the attestation key %s belongs to an enclave monitor (%s) and vouches for enclaves only", k.record.Environment, l)
+	}
+	out, err := v.quoteBy(k, q, r.Needs[1:], endorsement, data)
+	if err != nil {
+		return nil, err
+	}
+	out.Type, out.Class = r.Type, ClassMachine
+	return out, nil
+}
+
+// quoteBy checks a quote by the key k over data, with the event logs needed.
+func (v *Verifier) quoteBy(k *ak, q *evidence.TPMQuote, needs [][32]byte, endorsement Lookup, data evidence.ReportData) (*Result, error) {
 	a, err := parseAttest(q.Attest)
 	if err != nil {
 		return nil, err
@@ -52,12 +65,12 @@ func (v *Verifier) tpmQuote(r evidence.Report, endorsement Lookup, data evidence
 	if err := k.verify(q.Attest, &sig); err != nil {
 		return nil, &Error{FaultSignature, err}
 	}
-	events, err := v.explain(pcrs, r.Needs[1:], endorsement)
+	events, err := v.explain(pcrs, needs, endorsement)
 	if err != nil {
 		return nil, err
 	}
 	return &Result{
-		Type: r.Type, Class: ClassMachine, Environment: k.record.Environment, Signature: k.alg, PQ: k.pq,
+		Environment: k.record.Environment, Signature: k.alg, PQ: k.pq,
 		AKName: k.name, EKName: k.record.EK.Name, Method: k.record.Method, Enrolled: k.record.Enrolled, Machine: k.record.Machine,
 		PCRs: pcrs, Events: events, Firmware: a.FirmwareVersion, Clock: a.ClockInfo.Clock,
 		ResetCount: a.ClockInfo.ResetCount, RestartCount: a.ClockInfo.RestartCount, Safe: a.ClockInfo.Safe,

@@ -77,6 +77,9 @@ func New(roots *trust.Roots) *Verifier {
 	v.checks[evidence.TypeSimulated] = func(r evidence.Report, e Lookup, d evidence.ReportData, _ time.Time) (*Result, error) {
 		return v.simulated(r, e, d)
 	}
+	v.checks[evidence.TypeEnclaveQuote] = func(r evidence.Report, e Lookup, d evidence.ReportData, _ time.Time) (*Result, error) {
+		return v.enclaveQuote(r, e, d)
+	}
 	return v
 }
 

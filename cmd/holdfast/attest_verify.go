@@ -23,23 +23,24 @@ func init() { attestVerbs = append(attestVerbs, newAttestVerify) }
 
 // appraisal is the output of `attest verify`.
 type appraisal struct {
-	Genuine     bool             `json:"genuine"`
-	Fault       string           `json:"fault,omitempty"`
-	Reason      string           `json:"reason,omitempty"`
-	Simulated   bool             `json:"simulated"`
-	Environment string           `json:"environment,omitempty"`
-	Signature   string           `json:"signature,omitempty"`
-	PQ          bool             `json:"pq"`
-	ResetCount  uint32           `json:"reset_count"`
-	Restart     uint32           `json:"restart_count"`
-	Clock       uint64           `json:"clock_ms"`
-	Safe        bool             `json:"clock_safe"`
-	Firmware    string           `json:"firmware,omitempty"`
-	PCRs        []appraisedPCR   `json:"pcrs,omitempty"`
-	Events      []appraisedEvent `json:"measured,omitempty"`
-	Acceptable  bool             `json:"acceptable"`
-	Failures    []policy.Failure `json:"failures,omitempty"`
-	Skipped     []string         `json:"session_rules_not_checked,omitempty"`
+	Genuine     bool              `json:"genuine"`
+	Fault       string            `json:"fault,omitempty"`
+	Reason      string            `json:"reason,omitempty"`
+	Simulated   bool              `json:"simulated"`
+	Environment string            `json:"environment,omitempty"`
+	Signature   string            `json:"signature,omitempty"`
+	PQ          bool              `json:"pq"`
+	ResetCount  uint32            `json:"reset_count"`
+	Restart     uint32            `json:"restart_count"`
+	Clock       uint64            `json:"clock_ms"`
+	Safe        bool              `json:"clock_safe"`
+	Firmware    string            `json:"firmware,omitempty"`
+	PCRs        []appraisedPCR    `json:"pcrs,omitempty"`
+	Events      []appraisedEvent  `json:"measured,omitempty"`
+	Enclave     *appraisedEnclave `json:"enclave,omitempty"`
+	Acceptable  bool              `json:"acceptable"`
+	Failures    []policy.Failure  `json:"failures,omitempty"`
+	Skipped     []string          `json:"session_rules_not_checked,omitempty"`
 }
 
 type appraisedPCR struct {
@@ -54,6 +55,20 @@ type appraisedEvent struct {
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"`
+}
+
+type appraisedEnclave struct {
+	Level     string `json:"level"`
+	Mode      string `json:"mode"`
+	Debug     bool   `json:"debug"`
+	MREnclave string `json:"mrenclave"`
+	MRSigner  string `json:"mrsigner"`
+	ISVProdID uint16 `json:"isv_prod_id"`
+	ISVSVN    uint16 `json:"isv_svn"`
+	CPUSVN    string `json:"cpu_svn"`
+	Key       string `json:"monitor_key"`
+	Monitor   string `json:"monitor_sha256,omitempty"`
+	Made      string `json:"made"`
 }
 
 func newAttestVerify(g *globals) *cobra.Command {
@@ -99,7 +114,18 @@ errors. (*) must be there for a session to be accepted:
   resumption: refuse                 # the default; or dhe
   cipher-suites: [TLS_AES_128_GCM_SHA256]
   server-names: [shop.example]
-  simulated: allow                   # tests only`,
+  simulated: allow                   # tests only
+  enclave:                           # * for class enclave, in place of claims
+    levels: [hosted, late-launch]    # * inproc proves nothing: for tests
+    monitors: [SHA-256]              # * of the monitor's program
+    mrenclave: [HEX]                 # * or mrsigner with isv-prod-ids
+    mrsigner: [HEX]
+    isv-prod-ids: [1]
+    isv-svn: {min: 2}                # likewise config-svn
+    modes: [GU, P]                   # HU is a locked-down process
+    debug: refuse                    # the default; or allow
+    cpu-svn-min: HEX                 # version of the monitor; and config-ids,
+                                     # isv-family-ids, isv-ext-prod-ids`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if policyFile == "" || trustFile == "" {
@@ -209,6 +235,13 @@ failures:
 
 func (a *appraisal) fill(r *verify.Result) {
 	a.Genuine, a.Simulated, a.Environment, a.Signature, a.PQ = true, r.Simulated, r.Environment, r.Signature, r.PQ
+	if e := r.Enclave; e != nil {
+		a.Enclave = &appraisedEnclave{Level: e.Level, Mode: e.Mode, Debug: e.Debug, MREnclave: hex.EncodeToString(e.MREnclave[:]), MRSigner: hex.EncodeToString(e.MRSigner[:]),
+			ISVProdID: e.ISVProdID, ISVSVN: e.ISVSVN, CPUSVN: hex.EncodeToString(e.CPUSVN[:]), Key: e.KeyAlgorithm, Made: r.Made.UTC().Format(time.RFC3339Nano)}
+		if m := e.Monitor; m != nil {
+			a.Enclave.Monitor = hex.EncodeToString(m.SHA256[:])
+		}
+	}
 	if r.Simulated {
 		return
 	}
@@ -235,6 +268,16 @@ func (a *appraisal) print(w io.Writer) {
 	fmt.Fprintf(w, "genuine: %s, signed with %s%s\n", a.Environment, a.Signature, mark)
 	if !a.Simulated {
 		fmt.Fprintf(w, "  resetCount %d, restartCount %d, clock %d ms (safe: %t), firmware %s\n", a.ResetCount, a.Restart, a.Clock, a.Safe, a.Firmware)
+	}
+	if e := a.Enclave; e != nil {
+		debug := ""
+		if e.Debug {
+			debug = ", DEBUG: its memory can be read from outside"
+		}
+		fmt.Fprintf(w, "  enclave at level %s, mode %s%s\n  MRENCLAVE %s\n  MRSIGNER  %s, product %d, SVN %d\n", e.Level, e.Mode, debug, e.MREnclave, e.MRSigner, e.ISVProdID, e.ISVSVN)
+		if e.Monitor != "" {
+			fmt.Fprintf(w, "  monitor   sha256:%s, signs with %s\n", e.Monitor, e.Key)
+		}
 	}
 	for _, p := range a.PCRs {
 		note := ""

@@ -39,6 +39,8 @@ func Bundle(b *evidence.Bundle) ([]Line, error) {
 		err = l.quote(b)
 	case evidence.TypeSimulated:
 		err = l.simulated(b)
+	case evidence.TypeEnclaveQuote:
+		err = l.enclave(b)
 	default:
 		l.add("body", fmt.Sprintf("%x", b.Report.Body), "a type that this program does not know")
 	}
@@ -55,6 +57,8 @@ func Bundle(b *evidence.Bundle) ([]Line, error) {
 			err = l.log(e.Body)
 		case evidence.TypeSimulatedKey:
 			err = l.simulatedKey(e.Body)
+		case evidence.TypeEnclaveKey:
+			err = l.enclaveKey(e.Body)
 		}
 		if err != nil {
 			return *l, fmt.Errorf("endorsement %d: %w", i, err)
@@ -64,7 +68,12 @@ func Bundle(b *evidence.Bundle) ([]Line, error) {
 }
 
 func (l *lines) quote(b *evidence.Bundle) error {
-	q, err := evidence.ParseTPMQuote(b.Report.Body)
+	return l.tpmQuote(b.Report.Body, "SHA-256 of the 64 bytes of report data")
+}
+
+// tpmQuote explains a quote; made says what its qualifyingData is.
+func (l *lines) tpmQuote(body []byte, made string) error {
+	q, err := evidence.ParseTPMQuote(body)
 	if err != nil {
 		return err
 	}
@@ -75,7 +84,7 @@ func (l *lines) quote(b *evidence.Bundle) error {
 	if a.Type != tpm2.STAttestQuote {
 		return fmt.Errorf("TPMS_ATTEST: expected a quote, got type %#x", uint16(a.Type))
 	}
-	l.add("qualifyingData", fmt.Sprintf("%x", a.ExtraData), "what the quote was made for: SHA-256 of the 64 bytes of report data")
+	l.add("qualifyingData", fmt.Sprintf("%x", a.ExtraData), "what the quote was made for: "+made)
 	l.add("qualifiedSigner", fmt.Sprintf("%x", a.QualifiedSigner), "the attestation key and its place in the TPM")
 	c := a.ClockInfo
 	l.add("clock", (time.Duration(c.Clock%(1<<53)) * time.Millisecond).String(), "time that the TPM was powered; it does not know the time of day")
