@@ -31,6 +31,7 @@ var rules = []rule{
 	{"enclave/report", 1, "enclave", []string{"enclave/sgx", "tpm2", "latch/binder", "attest/evidence"}},
 	{"latch/tlshello", 1, "latch", nil},
 	{"latch/binder", 1, "latch", nil},
+	{"latch/proxyproto", 1, "latch", nil},
 	{"attest/evidence", 1, "attest", []string{"tpm2", "enclave/sgx", "enclave/report", "latch/binder"}},
 
 	{"softtpm", 2, "tpm", nil},
@@ -53,6 +54,7 @@ var rules = []rule{
 	{"latch/hold", 3, "latch", nil},
 	{"latch/observe", 3, "latch", nil},
 	{"latch/channel", 3, "latch", nil},
+	{"latch/rendezvous", 3, "latch", nil},
 
 	{"latch/agent", 4, "latch", []string{"attest", "tss", "tpmio"}},
 	{"latch/gate", 4, "latch", []string{"attest", "tss", "tpmio"}},

@@ -41,7 +41,7 @@ type Agent struct {
 	group    []*session // in the report that is being made
 	leaves   [][32]byte
 	result   result
-	per      map[*channel.Conn][]channel.Session
+	per      map[peer][]channel.Session
 	paths    [][32]byte // memory of the sessions' paths
 	answers  answers
 	conns    []*channel.Conn
@@ -61,7 +61,7 @@ func New(src Source, o Options) (*Agent, error) {
 	a.claims = newClaimer(&a.o)
 	a.match.init(&a.o)
 	a.stats.Refused = map[string]uint64{}
-	a.per = map[*channel.Conn][]channel.Session{}
+	a.per = map[peer][]channel.Session{}
 	a.paused = map[*channel.Conn]struct{}{}
 	seen := map[string]bool{}
 	co := o.Channel
@@ -258,18 +258,23 @@ func (a *Agent) refuse(s *session, code flow.Reason, text string) {
 type handler struct{ a *Agent }
 
 func (h handler) Announced(c *channel.Conn, batch []channel.Announcement) {
-	a := h.a
+	h.a.announced(c, c, batch)
+}
+
+// announced takes announcements of a gate; c is its connection, nil for one on
+// a rendezvous.
+func (a *Agent) announced(p peer, c *channel.Conn, batch []channel.Announcement) {
 	now := time.Now()
 	var out answers
 	a.mu.Lock()
 	before := len(a.ready)
 	for i := range batch {
-		if s := a.match.announced(c, &batch[i], now, &out); s != nil {
+		if s := a.match.announced(p, &batch[i], now, &out); s != nil {
 			a.settle(s, &out)
 		}
 	}
 	out.tally(&a.stats)
-	if a.later {
+	if a.later && c != nil {
 		c.Pause()
 		a.paused[c] = struct{}{}
 	}

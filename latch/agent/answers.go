@@ -18,11 +18,11 @@ type answers struct {
 }
 
 type addressed struct {
-	conn *channel.Conn
+	conn peer
 	r    channel.Refused
 }
 
-func (a *answers) add(c *channel.Conn, ch [32]byte, code flow.Reason, text string) {
+func (a *answers) add(c peer, ch [32]byte, code flow.Reason, text string) {
 	if len(text) > channel.MaxText {
 		text = text[:channel.MaxText]
 	}

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"holdfast/latch/channel"
+	"holdfast/latch/rendezvous"
 )
 
 // Config is the agent's configuration file.
@@ -42,15 +43,22 @@ type ListenerConfig struct {
 	Executables []string `yaml:"executables"` // absolute path or sha256:HEX
 	Units       []string `yaml:"units"`       // systemd unit or cgroup path
 	Users       []uint32 `yaml:"users"`       // user ids that may make the listener; default: root, or anybody in one of units
-	Config      string   `yaml:"config"`      // file or folder whose digest is claimed, read when the agent starts
+	// ProxyProtocol says that a load balancer writes a PROXY header (version 1 or
+	// 2) before each connection.
+	ProxyProtocol bool   `yaml:"proxy-protocol"`
+	Config        string `yaml:"config"` // file or folder whose digest is claimed, read when the agent starts
 }
 
 // ChannelConfig says where gates reach the agent.
 type ChannelConfig struct {
-	Listen     []string     `yaml:"listen"`      // tcp:HOST:PORT or unix:PATH
-	Allow      []string     `yaml:"allow"`       // address prefixes of gates; empty: everybody
-	AllowUsers []uint32     `yaml:"allow-users"` // user ids, for unix sockets
-	Limits     LimitsConfig `yaml:"limits"`
+	Listen     []string `yaml:"listen"`      // tcp:HOST:PORT or unix:PATH
+	Allow      []string `yaml:"allow"`       // address prefixes of gates; empty: everybody
+	AllowUsers []uint32 `yaml:"allow-users"` // user ids, for unix sockets
+	// Rendezvous are message systems on which gates call all agents:
+	// nats:HOST:PORT or nats:HOST:PORT/PREFIX.
+	Rendezvous []string              `yaml:"rendezvous"`
+	NATS       rendezvous.NATSAccess `yaml:"nats"`
+	Limits     LimitsConfig          `yaml:"limits"`
 }
 
 // LimitsConfig bounds what one gate may ask; see channel.Limits.
@@ -100,8 +108,13 @@ func (c *Config) check() error {
 	if len(c.Listeners) == 0 {
 		return errors.New("listeners: none; list what the agent vouches for, such as {address: 0.0.0.0:443, service: shop}")
 	}
-	if len(c.Channel.Listen) == 0 {
+	if len(c.Channel.Listen)+len(c.Channel.Rendezvous) == 0 {
 		return errors.New("channel.listen: none; say where gates reach the agent, such as tcp:0.0.0.0:7443")
+	}
+	for _, r := range c.Channel.Rendezvous {
+		if _, _, err := rendezvous.ParseNATS(r); err != nil {
+			return fmt.Errorf("channel.rendezvous: %w", err)
+		}
 	}
 	if _, err := c.services(); err != nil {
 		return err
@@ -137,7 +150,7 @@ func (c *Config) services() ([]Service, error) {
 		if l.Service == "" || len(l.Service) > channel.MaxName {
 			return nil, fmt.Errorf("%s: service: expected a name of 1 to %d bytes", where, channel.MaxName)
 		}
-		s := Service{Name: l.Service, Address: a, Units: l.Units, Users: l.Users}
+		s := Service{Name: l.Service, Address: a, Units: l.Units, Users: l.Users, Proxied: l.ProxyProtocol}
 		for _, x := range l.Executables {
 			e, err := ParseExecutable(x)
 			if err != nil {

@@ -16,8 +16,8 @@ import (
 // session is an observed session, and the gate's announcement once there is one.
 type session struct {
 	event  observe.Event
-	conn   *channel.Conn // nil: not announced
-	ch     [32]byte      // as announced
+	conn   peer     // nil: not announced
+	ch     [32]byte // as announced
 	grade  binder.Grade
 	claim  *claim
 	leaf   [32]byte
@@ -27,7 +27,7 @@ type session struct {
 
 // want is an announcement that waits for its observation.
 type want struct {
-	conn *channel.Conn
+	conn peer
 	channel.Announcement
 	parked time.Time
 	done   bool
@@ -69,7 +69,7 @@ func (m *matcher) empty() bool        { return len(m.wq) == 0 && len(m.sq) == 0 
 func (m *matcher) counts() (int, int) { return m.nw, m.ns }
 
 // announced takes one announcement; a session that was observed before comes back.
-func (m *matcher) announced(c *channel.Conn, a *channel.Announcement, now time.Time, out *answers) *session {
+func (m *matcher) announced(c peer, a *channel.Announcement, now time.Time, out *answers) *session {
 	if g := binder.Grade(a.Grade); g != binder.Hello && g != binder.Share {
 		out.add(c, a.CH, flow.Grade, "the announcement asks for a grade that this agent does not know")
 		return nil
@@ -171,7 +171,9 @@ func (m *matcher) expire(now time.Time, out *answers) {
 		}
 		m.nw--
 		m.unlink(w)
-		out.add(w.conn, w.CH, flow.NotObserved, flow.NotObserved.Text())
+		if !silent(w.conn) {
+			out.add(w.conn, w.CH, flow.NotObserved, flow.NotObserved.Text())
+		}
 	}
 	for len(m.sq) > 0 {
 		s := m.sq[0]

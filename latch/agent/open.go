@@ -15,7 +15,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/latch/channel"
 	"holdfast/latch/observe"
+	"holdfast/latch/rendezvous"
 )
 
 // Running is an agent with its observer and its listeners.
@@ -23,6 +25,7 @@ type Running struct {
 	*Agent
 	observer  *observe.Observer
 	listeners []net.Listener
+	buses     []*rendezvous.Server
 }
 
 // Open makes an agent from a configuration: it attaches the observer and then
@@ -45,11 +48,14 @@ func (c *Config) Open(version string) (r *Running, err error) {
 			r = nil
 		}
 	}()
-	var addrs []netip.AddrPort
+	var addrs, proxied []netip.AddrPort
 	for _, s := range o.Services {
 		addrs = append(addrs, s.Address)
+		if s.Proxied {
+			proxied = append(proxied, s.Address)
+		}
 	}
-	r.observer, err = observe.Open(observe.Options{Listeners: addrs, Cgroup: c.Cgroup, RefuseExisting: c.Existing == "refuse", RingBytes: c.Ring, ShareWindow: c.Shares})
+	r.observer, err = observe.Open(observe.Options{Listeners: addrs, Proxied: proxied, Cgroup: c.Cgroup, RefuseExisting: c.Existing == "refuse", RingBytes: c.Ring, ShareWindow: c.Shares})
 	if err != nil {
 		return r, err
 	}
@@ -61,8 +67,37 @@ func (c *Config) Open(version string) (r *Running, err error) {
 		}
 		r.listeners = append(r.listeners, l)
 	}
-	r.Agent, err = New(r.observer, o)
-	return r, err
+	if r.Agent, err = New(r.observer, o); err != nil {
+		return r, err
+	}
+	for _, s := range c.Channel.Rendezvous {
+		b, err := r.join(s, c.Channel.NATS)
+		if err != nil {
+			return r, fmt.Errorf("channel.rendezvous: %w", err)
+		}
+		r.buses = append(r.buses, b)
+	}
+	return r, nil
+}
+
+// join makes the agent answer on a rendezvous. A message system that is down
+// is no reason not to start: it is tried for ever.
+func (r *Running) join(s string, access rendezvous.NATSAccess) (*rendezvous.Server, error) {
+	address, prefix, err := rendezvous.ParseNATS(s)
+	if err != nil {
+		return nil, err
+	}
+	bus, err := rendezvous.NATS(context.Background(), rendezvous.NATSOptions{Address: address, Name: "holdfast agent", Keep: true, Access: access})
+	if err != nil {
+		return nil, err
+	}
+	srv, err := rendezvous.NewServer(bus, prefix, r.server.Endorsement, rendezvous.Limits{}, func(g *rendezvous.Gate, batch []channel.Announcement) {
+		r.announced(g, nil, batch)
+	})
+	if err != nil {
+		bus.Close()
+	}
+	return srv, err
 }
 
 // openListener opens one channel listener. A unix socket is for its owner and group;
@@ -113,6 +148,9 @@ func (r *Running) Run(ctx context.Context) error {
 // Close detaches the observer and closes the listeners; after Run.
 func (r *Running) Close() error {
 	var errs []error
+	for _, b := range r.buses {
+		errs = append(errs, b.Close())
+	}
 	for _, l := range r.listeners {
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)

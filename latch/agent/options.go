@@ -32,6 +32,7 @@ type Service struct {
 	Executables []Executable // empty: any that is not an interpreter
 	Units       []string     // empty: any
 	Users       []uint32     // who may have made the listener; empty: root, or anybody in one of Units
+	Proxied     bool         // a PROXY header comes before the client's hello
 	Config      [32]byte     // digest of the service's configuration, zero when none is named
 }
 

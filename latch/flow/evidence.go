@@ -62,6 +62,10 @@ func (t *Table) AgentRefused(now time.Time, i int, ch [32]byte, r Reason, detail
 		if r == "" {
 			r = AgentProtocol
 		}
+		if t.o.Open&(1<<i) != 0 {
+			c.hear(r, detail)
+			return
+		}
 		t.without(now, c, i, r, detail)
 	}
 }
@@ -71,24 +75,44 @@ func (t *Table) AgentRefused(now time.Time, i int, ch [32]byte, r Reason, detail
 // tells more.
 func (t *Table) without(now time.Time, c *conn, i int, r Reason, detail string) {
 	c.asked &^= 1 << i
-	if c.last == "" || c.last == NotObserved {
-		c.last, c.detail = r, detail
-	}
+	c.hear(r, detail)
 	if c.asked == 0 {
 		t.refuse(now, c, c.last, c.detail)
 	}
 }
 
+// hear keeps the most telling reason for the case that nothing better comes.
+func (c *conn) hear(r Reason, detail string) {
+	if c.last == "" || c.last == NotObserved {
+		c.last, c.detail = r, detail
+	}
+}
+
+// maxOpen is how many statements of an open agent are kept for a connection
+// whose ServerHello is awaited; newer ones push out older ones.
+const maxOpen = 4
+
 // Session takes an agent's statement. It is judged at once, or as soon as the
 // ServerHello is there.
 func (t *Table) Session(now time.Time, agent int, s *Session) {
 	c := t.byCH[s.CH]
-	if c == nil || c.state != Answer && c.state != Evidence || c.asked&(1<<agent) == 0 || c.answered(agent) {
-		return // decided, or nobody asked, or said before
+	if c == nil || c.state != Answer && c.state != Evidence || c.asked&(1<<agent) == 0 {
+		return // decided, or nobody asked
+	}
+	open := t.o.Open&(1<<agent) != 0
+	if !open && c.answered(agent) {
+		return // said before
 	}
 	if len(s.Path) > MaxPath || len(s.Claims) > binder.MaxClaims {
+		if open {
+			c.hear(AgentProtocol, "the path or the claims are too long")
+			return
+		}
 		t.without(now, c, agent, AgentProtocol, "the path or the claims are too long")
 		return
+	}
+	if open {
+		c.makeRoom(agent)
 	}
 	n := len(c.evidence)
 	if n < cap(c.evidence) {
@@ -117,9 +141,31 @@ func (c *conn) answered(agent int) bool {
 	return false
 }
 
+// makeRoom drops the oldest statement of an open agent when maxOpen are kept.
+func (c *conn) makeRoom(agent int) {
+	n, oldest := 0, -1
+	for i := range c.evidence {
+		if c.evidence[i].agent == agent {
+			if n++; oldest < 0 {
+				oldest = i
+			}
+		}
+	}
+	if n >= maxOpen {
+		e := c.evidence[oldest]
+		copy(c.evidence[oldest:], c.evidence[oldest+1:])
+		c.evidence[len(c.evidence)-1] = e // its memory is used again
+		c.evidence = c.evidence[:len(c.evidence)-1]
+	}
+}
+
 // decide judges evidence for a connection whose hellos are complete.
 func (t *Table) decide(now time.Time, c *conn, e *evidence) {
 	if r, detail := t.judge(c, e); r != "" {
+		if t.o.Open&(1<<e.agent) != 0 {
+			c.hear(r, detail)
+			return
+		}
 		t.without(now, c, e.agent, r, detail)
 		return
 	}

@@ -60,6 +60,10 @@ type Options struct {
 	Deadline    time.Duration // from the first copy to the release, 5 s
 	AgentWait   time.Duration // how long a connection waits for an agent to connect, 2 s
 	RetryPause  time.Duration // first pause after a release that was not carried out, 500 µs; doubles up to 50 ms
+	// Open are agents (bit i: agent i) that are a rendezvous: anybody may speak
+	// there. Bad evidence or a refusal from there ends nothing; the connection
+	// waits on for good evidence until its deadline.
+	Open uint64
 }
 
 // Window is how many bytes at the start of the server's stream are examined;

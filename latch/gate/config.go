@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"holdfast/latch/binder"
+	"holdfast/latch/rendezvous"
 )
 
 // Config is the gate's configuration file. See ParseConfig for its text form.
@@ -38,11 +39,13 @@ type Config struct {
 	// it the connection is reset. Default 5s, at most 1m.
 	Deadline time.Duration `yaml:"deadline"`
 	Limits   Limits        `yaml:"limits"`
+	// NATS says how the gate proves to NATS servers who it is.
+	NATS rendezvous.NATSAccess `yaml:"nats"`
 }
 
 // Service says how sessions of one server name are judged.
 type Service struct {
-	Agents []Address `yaml:"agents"` // tcp:HOST:PORT or unix:PATH; whichever saw the session answers
+	Agents []Address `yaml:"agents"` // tcp:HOST:PORT or unix:PATH; whichever saw the session answers; nats:HOST:PORT[/PREFIX]: all agents on that rendezvous
 	Trust  string    `yaml:"trust"`  // trust file; relative to the configuration file
 	Policy string    `yaml:"policy"` // policy file; relative to the configuration file
 	Grade  Grade     `yaml:"grade"`  // hello (default) or share
@@ -179,7 +182,7 @@ type Address struct{ Network, Addr string }
 
 func (a Address) String() string { return a.Network + ":" + a.Addr }
 
-// UnmarshalYAML reads tcp:HOST:PORT or unix:PATH.
+// UnmarshalYAML reads tcp:HOST:PORT, unix:PATH or nats:HOST:PORT[/PREFIX].
 func (a *Address) UnmarshalYAML(n *yaml.Node) error {
 	var s string
 	if err := n.Decode(&s); err != nil {
@@ -196,8 +199,12 @@ func (a *Address) UnmarshalYAML(n *yaml.Node) error {
 		if addr == "" {
 			return fmt.Errorf("line %d: agent %q: expected unix:PATH", n.Line, s)
 		}
+	case "nats":
+		if _, _, err := rendezvous.ParseAddress(addr); err != nil {
+			return fmt.Errorf("line %d: agent %q: %w", n.Line, s, err)
+		}
 	default:
-		return fmt.Errorf("line %d: agent %q: expected tcp:HOST:PORT or unix:PATH", n.Line, s)
+		return fmt.Errorf("line %d: agent %q: expected tcp:HOST:PORT, unix:PATH or nats:HOST:PORT/PREFIX", n.Line, s)
 	}
 	*a = Address{network, addr}
 	return nil

@@ -78,12 +78,12 @@ func New(c *Config, h hold.Hold) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newGate(c, s, h, dialAgent), nil
+	return newGate(c, s, h, c.dialAgent), nil
 }
 
 func newGate(c *Config, s *services, h hold.Hold, d dialer) *Gate {
 	g := &Gate{services: s, dial: d, hold: h, proved: map[flow.ID]proof{}, stats: Stats{Refused: map[string]uint64{}}}
-	g.table = flow.New(flow.Options{Connections: c.Limits.Connections, Deadline: c.Deadline}, g)
+	g.table = flow.New(flow.Options{Connections: c.Limits.Connections, Deadline: c.Deadline, Open: s.open()}, g)
 	for i, a := range s.agents {
 		g.links = append(g.links, &link{g: g, i: i, addr: a, tried: make(chan struct{})})
 	}

@@ -24,7 +24,10 @@ type agentClient interface {
 // dialer connects to an agent; tests put a fake in its place.
 type dialer func(ctx context.Context, a Address, have []channel.Hash) (agentClient, error)
 
-func dialAgent(ctx context.Context, a Address, have []channel.Hash) (agentClient, error) {
+func (c *Config) dialAgent(ctx context.Context, a Address, have []channel.Hash) (agentClient, error) {
+	if a.Network == "nats" {
+		return c.dialRendezvous(ctx, a, have)
+	}
 	return channel.Dial(ctx, a.Network, a.Addr, channel.Options{Software: "holdfast gate", Have: have})
 }
 

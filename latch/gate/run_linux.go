@@ -91,7 +91,7 @@ func Open(c *Config, dir string) (*Scoped, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := newGate(c, s, h, dialAgent)
+	g := newGate(c, s, h, c.dialAgent)
 	g.Start()
 	sc := &Scoped{Gate: g, Hold: h, dir: dir, quit: make(chan struct{}), done: make(chan struct{})}
 	go sc.follow()

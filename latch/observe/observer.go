@@ -33,6 +33,9 @@ type Options struct {
 	// RingBytes is the size of the ring from the kernel, a power of two;
 	// default 16 MiB: some 8,000 hellos that nobody has read.
 	RingBytes int
+	// Proxied are those of Listeners before which a load balancer writes a PROXY
+	// header, version 1 or 2: it is skipped, and says where the client is.
+	Proxied []netip.AddrPort
 	// ShareWindow is how many shares are remembered at least; default 131,072.
 	ShareWindow int
 }
@@ -67,6 +70,7 @@ type Observer struct {
 
 	ports map[uint16]bool
 	addrs []netip.AddrPort
+	proxy []netip.AddrPort
 	reg   registry
 	conns tracker
 }
@@ -92,7 +96,7 @@ func Open(o Options) (*Observer, error) {
 	if o.Cgroup == "" {
 		o.Cgroup = root
 	}
-	ob := &Observer{event: -1, size: uint64(o.RingBytes), ports: map[uint16]bool{}, addrs: o.Listeners}
+	ob := &Observer{event: -1, size: uint64(o.RingBytes), ports: map[uint16]bool{}, addrs: o.Listeners, proxy: o.Proxied}
 	ob.reg = registry{root: root, all: map[uint64]*Listener{}, notify: ob.Wake}
 	ob.conns.init(ob, o.ShareWindow)
 	if ob.objs, err = load(o.RingBytes); err != nil {
@@ -246,8 +250,10 @@ func (o *Observer) Poll(dst []Event, now time.Time) []Event {
 func (o *Observer) Recheck(l *Listener, now time.Time) { o.reg.recheck(l, now) }
 
 // Protects says whether a local address is one of Options.Listeners.
-func (o *Observer) Protects(a netip.AddrPort) bool {
-	for _, p := range o.addrs {
+func (o *Observer) Protects(a netip.AddrPort) bool { return matches(o.addrs, a) }
+
+func matches(list []netip.AddrPort, a netip.AddrPort) bool {
+	for _, p := range list {
 		if Match(p, a) {
 			return true
 		}

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/latch/binder"
 	"holdfast/latch/flow"
+	"holdfast/latch/proxyproto"
 	"holdfast/latch/tlshello"
 )
 
@@ -34,7 +35,9 @@ type track struct {
 	inBased, outBased bool
 	done              bool // the event is out; what still comes is ignored
 	lost              bool
-	err               error // of the assemblers
+	err               error          // of the assemblers
+	skip              int            // bytes of the PROXY header before the client's hello
+	from              netip.AddrPort // the client, as that header says
 	in, out           tlshello.Assembler
 	ex                tlshello.Exchange
 }
@@ -122,6 +125,7 @@ func (t *tracker) track(r *record, now time.Time) *track {
 	}
 	c.cookie, c.started = r.cookie, now
 	c.inBased, c.outBased, c.done, c.lost, c.err = false, false, false, false, nil
+	c.skip, c.from = 0, netip.AddrPort{}
 	c.ex.Reset()
 	t.all[r.cookie] = c
 	if c.older = t.last; c.older != nil {
@@ -183,7 +187,11 @@ func (t *tracker) segment(c *track, r *record, now time.Time) {
 	}
 	c.add(&c.out, r.seq, r.data, r.length)
 	if c.inBased {
-		c.fail(c.ex.Client(c.in.Bytes()))
+		b := c.in.Bytes()
+		if len(t.o.proxy) > 0 {
+			b = t.proxied(c, r.local, b)
+		}
+		c.fail(c.ex.Client(b))
 	}
 	if c.err == nil {
 		c.fail(c.ex.Server(c.out.Bytes()))
@@ -195,6 +203,25 @@ func (t *tracker) segment(c *track, r *record, now time.Time) {
 	if c.done = true; r.flags&flagEnds != 0 {
 		t.drop(c)
 	}
+}
+
+// proxied cuts the PROXY header off the client's stream b, where one is
+// configured.
+func (t *tracker) proxied(c *track, local netip.AddrPort, b []byte) []byte {
+	if c.skip == 0 {
+		if !matches(t.o.proxy, local) {
+			return b
+		}
+		h, n, err := proxyproto.Parse(b)
+		if err != nil {
+			if !errors.Is(err, proxyproto.ErrMore) {
+				c.fail(err)
+			}
+			return nil
+		}
+		c.skip, c.from = n, h.Src
+	}
+	return b[c.skip:]
 }
 
 func (c *track) fail(err error) {
@@ -243,6 +270,9 @@ func (t *tracker) finish(c *track, r *record, now time.Time) {
 		if e.Refusal == "" {
 			e.Refusal, e.Detail = reason, detail
 		}
+	}
+	if c.from.IsValid() {
+		e.Remote = c.from
 	}
 	_, sh := c.ex.Hello()
 	if alert := (*tlshello.Alert)(nil); errors.As(c.err, &alert) {
