@@ -30,6 +30,7 @@ type SimulatedConfig struct {
 	Algorithm string        `yaml:"algorithm"` // ES256 or ML-DSA-65
 	Latency   time.Duration `yaml:"latency"`
 	Trust     string        `yaml:"trust"` // file to write, for gates: it trusts this agent's simulated root
+	Root      string        `yaml:"root"`  // file with the root (holdfast attest simulated); empty: a new one at each start
 }
 
 func (c *ProviderConfig) check() error {
@@ -54,7 +55,7 @@ func (c *ProviderConfig) opener() (func(context.Context) (provider.Provider, err
 }
 
 func (c *SimulatedConfig) opener() (func(context.Context) (provider.Provider, error), error) {
-	root, err := simulated.NewRoot(c.Name, c.Algorithm)
+	root, err := c.root()
 	if err != nil {
 		return nil, fmt.Errorf("provider.simulated: %w", err)
 	}
@@ -66,6 +67,18 @@ func (c *SimulatedConfig) opener() (func(context.Context) (provider.Provider, er
 	return func(context.Context) (provider.Provider, error) {
 		return simulated.New(root, simulated.Options{Name: c.Name, Algorithm: c.Algorithm, Latency: c.Latency})
 	}, nil
+}
+
+func (c *SimulatedConfig) root() (*simulated.Root, error) {
+	if c.Root == "" {
+		return simulated.NewRoot(c.Name, c.Algorithm)
+	}
+	b, err := readSmall(c.Root)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(b)
+	return simulated.ParseRoot(b)
 }
 
 // writeTrust writes a trust file that holds only the simulated root.

@@ -8,6 +8,7 @@ const Example = `services:
     agents:                         # all are asked, the one that saw the session answers
       - tcp:192.0.2.10:7443
       - tcp:192.0.2.11:7443
+      - nats:192.0.2.20:4222/prod   # or all agents on a rendezvous, behind a load balancer
     trust: trust.yaml               # who may sign (holdfast attest enroll); relative to this file
     policy: policy.yaml             # what is acceptable (holdfast attest verify --help)
     grade: hello                    # binder: hello (default), or share for paths that alter the hellos

@@ -22,6 +22,8 @@ import (
 
 var programProbes = []probe{
 	program("nginx", "the demo's server", "nginx", "-v"),
+	program("haproxy", "tests behind a load balancer", "haproxy", "-v"),
+	program("nats-server", "tests of the rendezvous", "nats-server", "-v"),
 	program("curl", "the demo's client", "curl", "--version"),
 	program("openssl", "the demo's certificates, and TLS tests", "openssl", "version"),
 	{"tls-x25519mlkem768", "a quantum-safe key exchange between the system's TLS programs", func() (string, error) { return opensslGroup("X25519MLKEM768", tls.X25519MLKEM768) }},

@@ -21,6 +21,8 @@ swtpm      swtpm
 gnutls-cli gnutls-bin
 python3    python3
 spin       spin
+haproxy    haproxy
+nats-server nats-server
 gcc        gcc
 file:/usr/include/stdio.h  libc6-dev
 file:/usr/lib/*/libtss2-tcti-mssim.so.0  libtss2-tcti-mssim0t64|libtss2-tcti-mssim0|libtss2-tctildr0
