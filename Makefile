@@ -31,11 +31,13 @@ demo: go-version ## set up, then run the main job on real nginx and curl (needs 
 
 test: go-version ## set up, then run every test that fits in ten minutes (needs root or sudo)
 	@tools/setup/packages.sh demo test
+	@tools/setup/kernel.sh
 	@$(MAKE) --no-print-directory build
 	@$(GO) run ./tools/testrun
 
 test-full: go-version ## the rest too: long tests, the race detector everywhere, a minute of fuzzing per target
 	@tools/setup/packages.sh demo test
+	@tools/setup/kernel.sh
 	@$(MAKE) --no-print-directory build
 	@$(GO) run ./tools/testrun -full
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=60s

@@ -23,6 +23,10 @@ python3    python3
 spin       spin
 haproxy    haproxy
 nats-server nats-server
+qemu-system-x86_64  qemu-system-x86
+qemu-arm-static     qemu-user-static
+qemu-riscv64-static qemu-user-static
+file:/usr/share/OVMF/OVMF_CODE*.fd  ovmf
 gcc        gcc
 file:/usr/include/stdio.h  libc6-dev
 file:/usr/lib/*/libtss2-tcti-mssim.so.0  libtss2-tcti-mssim0t64|libtss2-tcti-mssim0|libtss2-tctildr0
