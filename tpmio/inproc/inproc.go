@@ -38,6 +38,24 @@ func Open(dir string, o softtpm.Options) (*TPM, error) {
 	return t, nil
 }
 
+// OpenReset is Open with a TPM Reset (TPM Library Part 1, 12.2.3), whatever came
+// before: PCRs are at their start values, resetCount is higher than ever.
+func OpenReset(dir string, o softtpm.Options) (*TPM, error) {
+	t, err := Open(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	err = suCommand(t.engine, tpm2.CCShutdown, tpm2.SUClear)
+	if err == nil {
+		t.engine.Init()
+		err = Startup(t.engine, false)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("inproc: reset: %w", err), t.Close())
+	}
+	return t, nil
+}
+
 // Memory makes a new TPM that ends with the process.
 func Memory(o softtpm.Options) (*TPM, error) { return start(softtpm.NewMemoryStore(), o) }
 

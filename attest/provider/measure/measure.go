@@ -48,17 +48,54 @@ func Files(t *tss.TPM, pcr int, logPath, kind string, files []string) ([]evidenc
 		}
 		records[i] = m
 	}
+	n, err := record(t, pcr, logPath, records)
+	return records[:n], err
+}
+
+// Records is Files with records that the caller made, for what is no file of
+// its own name: an image in memory, a key.
+func Records(t *tss.TPM, pcr int, logPath string, records []evidence.Measured) error {
+	_, err := record(t, pcr, logPath, records)
+	return err
+}
+
+// record adds the records and returns how many of them.
+func record(t *tss.TPM, pcr int, logPath string, records []evidence.Measured) (int, error) {
 	l, err := open(t, pcr, logPath)
 	if err != nil {
-		return nil, fmt.Errorf("measure: %w", err)
+		return 0, fmt.Errorf("measure: %w", err)
 	}
 	defer l.f.Close()
 	for i := range records {
-		if err := l.add(t, &records[i]); err != nil {
-			return records[:i], fmt.Errorf("measure: %s: %w", records[i].Name, err)
+		e, err := eventlog.MeasuredEvent(uint32(pcr), &records[i], l.banks)
+		if err == nil {
+			err = l.add(t, e)
+		}
+		if err != nil {
+			return i, fmt.Errorf("measure: %s: %w", records[i].Name, err)
 		}
 	}
-	return records, nil
+	return len(records), nil
+}
+
+// Separator ends what is measured into a PCR: it extends it with four zero
+// bytes and logs them as EV_SEPARATOR, as firmware does before it hands over
+// (Firmware Profile, 10.4.1). Secrets sealed to the values before are out of
+// reach until the TPM is reset.
+func Separator(t *tss.TPM, pcr int, logPath string) error {
+	l, err := open(t, pcr, logPath)
+	if err != nil {
+		return fmt.Errorf("measure: %w", err)
+	}
+	defer l.f.Close()
+	e := eventlog.Event{PCR: uint32(pcr), Type: eventlog.EvSeparator, Data: make([]byte, 4)}
+	for _, a := range l.banks {
+		e.Digests = append(e.Digests, evidence.Digest{Hash: a, Value: a.Sum(e.Data)})
+	}
+	if err := l.add(t, e); err != nil {
+		return fmt.Errorf("measure: separator: %w", err)
+	}
+	return nil
 }
 
 // digest hashes a file under the name that it has without links.
@@ -181,13 +218,9 @@ func activeBanks(t *tss.TPM, pcr int) ([]tpm2.Alg, error) {
 	return out, nil
 }
 
-// add writes one record, then extends the PCR with it. In this order a kill in
+// add writes one event, then extends the PCR with it. In this order a kill in
 // between leaves an event too many, which no quote fits: closed, not open.
-func (l *log) add(t *tss.TPM, m *evidence.Measured) error {
-	e, err := eventlog.MeasuredEvent(uint32(l.pcr), m, l.banks)
-	if err != nil {
-		return err
-	}
+func (l *log) add(t *tss.TPM, e eventlog.Event) error {
 	b := e.Append(nil)
 	if l.size+int64(len(b)) > eventlog.MaxSize {
 		return fmt.Errorf("the log would be above %d bytes", eventlog.MaxSize)
