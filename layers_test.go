@@ -37,6 +37,7 @@ var rules = []rule{
 	{"softtpm", 2, "tpm", nil},
 	{"tss", 2, "tss", nil},
 	{"enclave/pagetable", 2, "enclave", nil},
+	{"enclave/pager", 2, "enclave", nil},
 	{"enclave/monitor", 2, "enclave", nil},
 	{"enclave/edl", 2, "enclave", nil},
 	{"attest/trust", 2, "attest", nil},

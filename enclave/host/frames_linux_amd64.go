@@ -3,31 +3,24 @@
 package host
 
 import (
-	"fmt"
-
 	"holdfast/enclave/monitor"
+	"holdfast/enclave/pager"
 )
 
-// Alloc takes a free EPC frame; the caller holds Mu.
-func (p *Platform) Alloc() (monitor.Frame, error) {
-	if n := len(p.freeList); n > 0 {
-		f := p.freeList[n-1]
-		p.freeList = p.freeList[:n-1]
-		return f, nil
-	}
-	if p.fresh < monitor.Frame(p.Frames()) {
-		p.fresh++
-		return p.fresh - 1, nil
-	}
-	return monitor.NoFrame, fmt.Errorf("enclave/host: all %d pages of the EPC are in use; give the platform a larger one", p.Frames())
-}
-
-// Free gives a frame back after EREMOVE; the caller holds Mu.
-func (p *Platform) Free(f monitor.Frame) { p.freeList = append(p.freeList, f) }
+// Pager hands out the pages of the EPC; the caller holds Mu.
+func (p *Platform) Pager() *pager.Pager { return p.keeper }
 
 // InUse counts the frames that are allocated; the caller holds Mu.
-func (p *Platform) InUse() int { return int(p.fresh) - len(p.freeList) }
+func (p *Platform) InUse() int { return p.keeper.InUse() }
 
 // Forget drops what the platform keeps of an enclave that is gone; the caller
 // holds Mu.
 func (p *Platform) Forget(e *monitor.Enclave) { delete(p.pages, e) }
+
+// Stale reports whether the mapping of the page at a linear address changed
+// since the thread took its mappings last: then an access that faulted is worth
+// another try. The caller holds Mu.
+func (t *Thread) Stale(linear uint64) bool {
+	_, s := t.stale[linear&^(4096-1)]
+	return s
+}

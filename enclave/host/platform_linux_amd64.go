@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holdfast/enclave/monitor"
+	"holdfast/enclave/pager"
 	"holdfast/enclave/sgx"
 )
 
@@ -26,8 +27,7 @@ type Platform struct {
 	threads map[*Thread]struct{}
 	pages   map[*monitor.Enclave]map[uint64]mapping
 
-	freeList []monitor.Frame
-	fresh    monitor.Frame // frames from here on were never used
+	keeper *pager.Pager
 }
 
 type mapping struct {
@@ -58,6 +58,7 @@ func New(frames int, o monitor.Options) (*Platform, error) {
 		p.release()
 		return nil, err
 	}
+	p.keeper = pager.New(p.Monitor, frames, 0, &p.Mu)
 	return p, nil
 }
 

@@ -42,6 +42,14 @@ const (
 	EACCEPTCOPY ENCLU = 7
 )
 
+func (l ENCLU) String() string {
+	names := [...]string{"EREPORT", "EGETKEY", "EENTER", "ERESUME", "EEXIT", "EACCEPT", "EMODPE", "EACCEPTCOPY"}
+	if int(l) < len(names) {
+		return names[l]
+	}
+	return fmt.Sprintf("ENCLU leaf %d", uint32(l))
+}
+
 // Opcodes of the three SGX instructions.
 var (
 	OpENCLS = [3]byte{0x0f, 0x01, 0xcf}

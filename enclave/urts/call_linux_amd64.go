@@ -52,14 +52,51 @@ func (e *Enclave) ECall(index int, ms uint64) error {
 	return e.call(int64(index), ms)
 }
 
+// Enter is for enclaves without Intel's trusted runtime: one EENTER with these
+// values of RDI, RSI, RDX, R8, R9 and R10, until EEXIT; the same registers come
+// back. Exceptions end the enclave.
+func (e *Enclave) Enter(in [6]uint64) (out [6]uint64, err error) {
+	s := <-e.slots
+	defer func() { e.slots <- s }()
+	if err := e.usable(); err != nil {
+		return out, err
+	}
+	r := &s.cpu.Regs
+	*r = monitor.Regs{RBX: s.tcs, RCX: aepAddr, RDI: in[0], RSI: in[1], RDX: in[2], R8: in[3], R9: in[4], R10: in[5], RSP: s.stack, RBP: s.stack, RFLAGS: 0x202, XCR0: 7}
+	if err := e.outside(s, sgx.EENTER, returnAddr); err != nil {
+		return out, err
+	}
+	for {
+		exited, fault, err := e.runInside(s)
+		switch {
+		case err != nil:
+			return out, err
+		case fault:
+			return out, ErrCrashed
+		case exited:
+			return [6]uint64{r.RDI, r.RSI, r.RDX, r.R8, r.R9, r.R10}, nil
+		}
+		if err := e.eresume(s, s.stack); err != nil {
+			return out, err
+		}
+	}
+}
+
+// usable says why the enclave takes no more calls.
+func (e *Enclave) usable() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	return e.broken
+}
+
 func (e *Enclave) call(command int64, ms uint64) error {
 	s := <-e.slots
 	defer func() { e.slots <- s }()
-	e.mu.Lock()
-	closed := e.closed
-	e.mu.Unlock()
-	if closed {
-		return ErrClosed
+	if err := e.usable(); err != nil {
+		return err
 	}
 	status, err := e.enter(s, command, ms, s.stack)
 	switch {
@@ -150,63 +187,137 @@ func (e *Enclave) round(s *slot, command int64, ms, sp uint64) (rdi int64, rsi u
 }
 
 func (e *Enclave) eenter(s *slot, command int64, ms, sp uint64) error {
-	r := &s.cpu.Regs
-	*r = monitor.Regs{RAX: uint64(sgx.EENTER), RBX: s.tcs, RCX: aepAddr, RDI: uint64(command), RSI: ms, RSP: sp, RBP: sp, RFLAGS: 0x202, XCR0: 7}
-	e.p.Mu.Lock()
-	o := e.p.Monitor.ENCLU(&s.cpu, e.e, returnAddr)
-	e.p.Mu.Unlock()
-	return leaf("EENTER", o)
+	s.cpu.Regs = monitor.Regs{RBX: s.tcs, RCX: aepAddr, RDI: uint64(command), RSI: ms, RSP: sp, RBP: sp, RFLAGS: 0x202, XCR0: 7}
+	return e.outside(s, sgx.EENTER, returnAddr)
 }
 
 func (e *Enclave) eresume(s *slot, sp uint64) error {
 	r := &s.cpu.Regs
-	r.RAX, r.RBX, r.RCX, r.RSP, r.RBP, r.XCR0 = uint64(sgx.ERESUME), s.tcs, aepAddr, sp, sp, 7
-	e.p.Mu.Lock()
-	o := e.p.Monitor.ENCLU(&s.cpu, e.e, aepAddr)
-	e.p.Mu.Unlock()
-	if err := leaf("ERESUME", o); err != nil {
+	r.RBX, r.RCX, r.RSP, r.RBP, r.XCR0 = s.tcs, aepAddr, sp, sp, 7
+	if err := e.outside(s, sgx.ERESUME, aepAddr); err != nil {
 		return err
 	}
 	return s.t.LoadX(&s.cpu)
 }
 
+// outside carries out EENTER or ERESUME, after pages that it misses are back.
+func (e *Enclave) outside(s *slot, l sgx.ENCLU, next uint64) error {
+	e.p.Mu.Lock()
+	defer e.p.Mu.Unlock()
+	for {
+		s.cpu.Regs.RAX = uint64(l)
+		o := e.p.Monitor.ENCLU(&s.cpu, e.e, next)
+		if o.Vector != sgx.VectorPF || !e.pages.Absent(o.Address) {
+			return leaf(l.String(), o)
+		}
+		if err := e.pages.In(o.Address); err != nil {
+			return fmt.Errorf("urts: %w", err)
+		}
+	}
+}
+
 // runInside lets the enclave run until it exits, or until an asynchronous exit:
-// then fault says whether an exception caused it.
+// then fault says whether an exception caused it that the enclave must see.
 func (e *Enclave) runInside(s *slot) (exited, fault bool, err error) {
 	for {
 		stop, err := s.t.Run(&s.cpu)
 		if err != nil {
+			e.lost(s, err)
 			return false, false, err
 		}
-		var o monitor.Outcome
+		o := monitor.Outcome{Vector: stop.Vector, ErrorCode: stop.ErrorCode, Address: stop.Address}
+		e.p.Mu.Lock()
 		if stop.Vector == sgx.VectorUD && e.atENCLU(s.cpu.Regs.RIP) {
-			e.p.Mu.Lock()
 			o = e.p.Monitor.ENCLU(&s.cpu, nil, s.cpu.Regs.RIP+uint64(len(sgx.OpENCLU)))
-			e.p.Mu.Unlock()
 			if o.Vector == 0 {
-				if s.cpu.Inside() == nil {
+				out := s.cpu.Inside() == nil
+				if out {
+					e.p.Pager().Left()
+				}
+				e.p.Mu.Unlock()
+				if out {
 					return true, false, nil
 				}
 				continue
 			}
-		} else {
-			o = monitor.Outcome{Vector: stop.Vector, ErrorCode: stop.ErrorCode, Address: stop.Address}
 		}
+		// What the page fault is about is decided now: later the page may be back.
+		paged := o.Vector == sgx.VectorPF && !stop.Interrupt && e.mayHelp(s, o.Address)
+		e.p.Mu.Unlock()
 		if err := s.t.SaveX(&s.cpu); err != nil {
+			e.lost(s, err)
 			return false, false, err
 		}
 		e.p.Mu.Lock()
-		aex := e.p.Monitor.AEX(&s.cpu, !stop.Interrupt, o.Vector, o.ErrorCode, o.Address)
-		e.p.Mu.Unlock()
-		return false, !stop.Interrupt, leaf("AEX", aex)
+		defer e.p.Mu.Unlock()
+		if err := leaf("AEX", e.p.Monitor.AEX(&s.cpu, !stop.Interrupt, o.Vector, o.ErrorCode, o.Address)); err != nil {
+			return false, false, err
+		}
+		e.p.Pager().Left()
+		if !paged {
+			return false, !stop.Interrupt, nil
+		}
+		return false, false, e.help(o.Address)
+	}
+}
+
+// mayHelp reports whether a page fault is the runtime's business: a page that
+// left the EPC, one that is back since the thread looked, or one that the
+// enclave is to get.
+func (e *Enclave) mayHelp(s *slot, linear uint64) bool {
+	return e.pages.Absent(linear) || s.t.Stale(linear) || e.missing(linear)
+}
+
+// missing: the enclave may have a page there and has none.
+func (e *Enclave) missing(linear uint64) bool {
+	return e.dynamic && linear >= e.e.Base() && linear-e.e.Base() < e.e.Size() && !e.pages.Has(linear)
+}
+
+// help answers such a fault, after the thread left the enclave.
+func (e *Enclave) help(linear uint64) error {
+	linear &^= sgx.PageSize - 1
+	if !e.missing(linear) {
+		if err := e.pages.In(linear); err != nil {
+			return fmt.Errorf("urts: %w", err)
+		}
+		return nil
+	}
+	keeper := e.p.Pager()
+	f, err := keeper.Alloc()
+	if err != nil {
+		return fmt.Errorf("urts: %w", err)
+	}
+	if !e.missing(linear) { // another thread was faster
+		keeper.Free(f)
+		return nil
+	}
+	if err := leaf("EAUG", e.p.Monitor.EAUG(e.secs, f, linear)); err != nil {
+		keeper.Free(f)
+		return err
+	}
+	e.pages.Add(linear, f, sgx.PageREG)
+	return nil
+}
+
+// lost books a thread out whose process is gone. What it had in registers is
+// gone too, so the enclave is of no more use.
+func (e *Enclave) lost(s *slot, err error) {
+	e.p.Mu.Lock()
+	if s.cpu.Inside() != nil {
+		e.p.Monitor.AEX(&s.cpu, false, 0, 0, 0)
+		e.p.Pager().Left()
+	}
+	e.p.Mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.broken == nil {
+		e.broken = err
 	}
 }
 
 // atENCLU looks whether the instruction at rip is ENCLU, in a page that the
-// enclave may execute.
+// enclave may execute. The caller holds the monitor's lock.
 func (e *Enclave) atENCLU(rip uint64) bool {
-	e.p.Mu.Lock()
-	defer e.p.Mu.Unlock()
 	var op [3]byte
 	return e.p.Monitor.Fetch(e.e, rip, op[:]) && op == sgx.OpENCLU
 }

@@ -5,10 +5,12 @@ package urts
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"holdfast/enclave/host"
 	"holdfast/enclave/monitor"
+	"holdfast/enclave/pager"
 	"holdfast/enclave/sgx"
 	"holdfast/enclave/sgx/image"
 )
@@ -26,6 +28,13 @@ type Options struct {
 	SharedSize int
 	// OCalls serves the OCALLs.
 	OCalls OCallFunc
+	// Dynamic gives the enclave a fresh page wherever it touches its range where
+	// there is none (EAUG), as the Linux driver does on SGX2; the enclave must
+	// accept it (EACCEPT).
+	Dynamic bool
+	// Bare is for enclaves without Intel's trusted runtime: nothing is called
+	// after EINIT. Use Enter instead of ECall.
+	Bare bool
 }
 
 // OCallFunc serves OCALL index; ms is the address of the marshalling structure
@@ -38,16 +47,18 @@ type OCallFunc func(m *Memory, index int, ms uint64) uint32
 type Enclave struct {
 	Memory *Memory
 
-	p      *host.Platform
-	e      *monitor.Enclave
-	secs   monitor.Frame
-	frames []monitor.Frame
-	slots  chan *slot
-	all    []*slot
-	ocalls OCallFunc
+	p       *host.Platform
+	e       *monitor.Enclave
+	secs    monitor.Frame
+	pages   *pager.Enclave
+	slots   chan *slot
+	all     []*slot
+	ocalls  OCallFunc
+	dynamic bool
 
 	mu     sync.Mutex
 	closed bool
+	broken error // why it is of no more use
 }
 
 // slot is one thread of the enclave: a TCS, the process that runs it, a piece
@@ -94,12 +105,12 @@ func Load(p *host.Platform, img *image.Image, o Options) (*Enclave, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Enclave{Memory: m, p: p, secs: monitor.NoFrame, ocalls: o.OCalls}
+	e := &Enclave{Memory: m, p: p, secs: monitor.NoFrame, ocalls: o.OCalls, dynamic: o.Dynamic}
 	tcs, err := e.build(img, o)
 	if err == nil {
 		err = e.threads(tcs)
 	}
-	if err == nil {
+	if err == nil && !o.Bare {
 		err = e.initRuntime()
 	}
 	if err != nil {
@@ -126,20 +137,22 @@ func attributes(s *sgx.SigStruct, want sgx.Attributes, debug bool) sgx.Attribute
 func (e *Enclave) build(img *image.Image, o Options) (tcs []uint64, err error) {
 	e.p.Mu.Lock()
 	defer e.p.Mu.Unlock()
-	f, err := e.alloc()
+	keeper := e.p.Pager()
+	f, err := keeper.Alloc()
 	if err != nil {
 		return nil, err
 	}
 	s := sgx.SECS{Size: img.Size, BaseAddr: enclaveBase, SSAFrameSize: img.SSAFrameSize, MiscSelect: img.MiscSelect, Attributes: attributes(img.Sig, img.Attributes, o.Debug)}
 	enclave, out := e.p.Monitor.ECREATE(f, (*[sgx.PageSize]byte)(s.AppendTo(nil)))
 	if err := leaf("ECREATE", out); err != nil {
+		keeper.Free(f)
 		return nil, err
 	}
-	e.e, e.secs = enclave, f
+	e.e, e.secs, e.pages = enclave, f, keeper.NewEnclave(f)
 	var zero [sgx.PageSize]byte
 	for i := range img.Pages {
 		pg := &img.Pages[i]
-		f, err := e.alloc()
+		f, err := keeper.Alloc()
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +160,9 @@ func (e *Enclave) build(img *image.Image, o Options) (tcs []uint64, err error) {
 		if data == nil {
 			data = &zero
 		}
-		if err := leaf("EADD", e.p.Monitor.EADD(e.secs, f, enclaveBase+pg.Offset, pg.Info, data)); err != nil {
+		at := enclaveBase + pg.Offset
+		if err := leaf("EADD", e.p.Monitor.EADD(e.secs, f, at, pg.Info, data)); err != nil {
+			keeper.Free(f)
 			return nil, fmt.Errorf("%w (page %#x)", err, pg.Offset)
 		}
 		for c := uint32(0); c < 16; c++ {
@@ -157,22 +172,15 @@ func (e *Enclave) build(img *image.Image, o Options) (tcs []uint64, err error) {
 				}
 			}
 		}
+		e.pages.Add(at, f, pg.Info.Type)
 		if pg.Info.Type == sgx.PageTCS {
-			tcs = append(tcs, enclaveBase+pg.Offset)
+			tcs = append(tcs, at)
 		}
 	}
 	if len(tcs) == 0 {
 		return nil, errors.New("urts: the image has no thread (no TCS)")
 	}
 	return tcs, leaf("EINIT", e.p.Monitor.EINIT(e.secs, img.Sig.AppendTo(nil)))
-}
-
-func (e *Enclave) alloc() (monitor.Frame, error) {
-	f, err := e.p.Alloc()
-	if err == nil {
-		e.frames = append(e.frames, f)
-	}
-	return f, err
 }
 
 func (e *Enclave) threads(tcs []uint64) error {
@@ -217,9 +225,9 @@ func (e *Enclave) Close() {
 			e.p.Monitor.AEX(&s.cpu, false, 0, 0, 0)
 		}
 	}
-	for i := len(e.frames) - 1; i >= 0; i-- { // the SECS is the first, and goes last
-		if o := e.p.Monitor.EREMOVE(e.frames[i]); o.OK() {
-			e.p.Free(e.frames[i])
+	if e.pages != nil {
+		if err := e.pages.Remove(); err != nil { // a bug here; nothing of it can be used again
+			slog.Error("enclave pages could not be removed", "error", err)
 		}
 	}
 	if e.e != nil {

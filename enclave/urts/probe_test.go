@@ -44,6 +44,8 @@ const (
 	cmdJump
 	cmdAccept
 	cmdScribble
+	cmdFill
+	cmdCheck
 )
 
 const (
@@ -338,8 +340,9 @@ func TestEDMM(t *testing.T) {
 	at, b = ms(t, e, 16)
 	le.PutUint64(b, offNew)
 	p.Mu.Lock()
-	f, err := e.alloc()
+	f, err := p.Pager().Alloc()
 	o := p.Monitor.EAUG(e.secs, f, enclaveBase+offNew)
+	e.pages.Add(enclaveBase+offNew, f, sgx.PageREG)
 	p.Mu.Unlock()
 	if err != nil || !o.OK() {
 		t.Fatal(err, o)

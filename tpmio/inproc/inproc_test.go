@@ -157,3 +157,32 @@ func TestMachine(t *testing.T) {
 type transport struct{ m *platform.Machine }
 
 func (t transport) Send(b []byte) ([]byte, error) { return t.m.Execute(0, b) }
+
+// TestOpenReset: whatever the last end was, PCRs are at their start values and
+// resetCount is higher.
+func TestOpenReset(t *testing.T) {
+	dir := t.TempDir()
+	var last uint32
+	for i := range 3 {
+		c, err := inproc.OpenReset(dir, softtpm.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := tss.New(c)
+		v, _, err := x.PCRRead(tpm2.SelectPCRs(tpm2.AlgSHA256, 14))
+		if err != nil || !bytes.Equal(v[14], make([]byte, 32)) {
+			t.Errorf("start %d: PCR 14 is %x, %v", i, v[14], err)
+		}
+		info, err := x.ReadClock()
+		if err != nil || info.ClockInfo.ResetCount <= last && i > 0 {
+			t.Errorf("start %d: resetCount %d after %d, %v", i, info.ClockInfo.ResetCount, last, err)
+		}
+		last = info.ClockInfo.ResetCount
+		if _, err := x.PCREvent(tss.PCR(14), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

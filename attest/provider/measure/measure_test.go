@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/attest/evidence"
 	"holdfast/attest/evidence/eventlog"
 	"holdfast/tpm2"
 	"holdfast/tss"
@@ -156,6 +157,17 @@ func TestFiles(t *testing.T) {
 	}
 	leads(t, f, log, 14, 4)
 	leads(t, f, log, 10, 4)
+	// Records of what is no file, and the end.
+	if err := Records(tpm, 10, log, []evidence.Measured{{Kind: "image", Name: "memory", SHA256: [32]byte{1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Separator(tpm, 10, log); err != nil {
+		t.Fatal(err)
+	}
+	leads(t, f, log, 10, 6)
+	if e := load(t, log).Events[5]; e.Type != eventlog.EvSeparator || !e.Bound() || string(e.Data) != "\x00\x00\x00\x00" {
+		t.Errorf("the separator is %+v", e)
+	}
 }
 
 func TestRefuses(t *testing.T) {

@@ -3,14 +3,20 @@
 # enclave can do and try what it must not. Built by `go generate` into probe.bin,
 # which starts at the enclave's base. Entry: RAX = CSSA, RCX = where to exit to,
 # RDI = command, RSI = marshalling structure. Exit: RDI = -1, RSI = status.
-        .set    SSA,  0x11000           # first SSA frame, see probe_test.go
         .set    DATA, 0x20000           # readable and writable pages
         .macro  enclu leaf
         mov     $\leaf, %eax
         .byte   0x0f, 0x01, 0xd7
         .endm
+        .macro  call_range
+        lea     base(%rip), %rax
+        add     (%rsi), %rax
+        mov     8(%rsi), %rcx
+        mov     16(%rsi), %rdx
+        .endm
         .text
 base:   mov     %rcx, %r15
+        mov     %rbx, %r14              # this thread's TCS; its first SSA frame follows it
         mov     %rcx, %rbx
         cmp     $-3, %rdi
         je      except
@@ -18,13 +24,13 @@ base:   mov     %rcx, %r15
         je      done
         cmp     $-2, %rdi
         je      oret
-        cmp     $11, %rdi
+        cmp     $13, %rdi
         ja      bad
         lea     table(%rip), %r8
         movslq  (%r8,%rdi,4), %r9
         add     %r8, %r9
         jmp     *%r9
-table:  .long   put-table, get-table, ocall-table, ud-table, report-table, seal-table, loop-table, call-table, peek-table, jump-table, accept-table, scribble-table
+table:  .long   put-table, get-table, ocall-table, ud-table, report-table, seal-table, loop-table, call-table, peek-table, jump-table, accept-table, scribble-table, fill-table, check-table
 
 done:   xor     %esi, %esi
 out:    mov     $-1, %rdi
@@ -119,8 +125,26 @@ accept: mov     (%rsi), %rcx            # 10: accept a new page at offset ms and
 info:   .quad   0x20b                   # REG, pending, R W
 scribble: movb  $0x90, base(%rip)       # 11: write to its own code
         jmp     done
+fill:   call_range                      # 12: write ms[2]+i into page i, from offset ms[0], ms[1] pages
+1:      mov     %rdx, (%rax)
+        mov     %rdx, 4088(%rax)
+        inc     %rdx
+        add     $4096, %rax
+        dec     %rcx
+        jnz     1b
+        jmp     done
+check:  call_range                      # 13: are the numbers of fill still there?
+1:      cmp     %rdx, (%rax)
+        jne     bad
+        cmp     %rdx, 4088(%rax)
+        jne     bad
+        inc     %rdx
+        add     $4096, %rax
+        dec     %rcx
+        jnz     1b
+        jmp     done
 
-except: lea     SSA+base(%rip), %r8     # skip a two-byte instruction if it was #UD
+except: lea     4096(%r14), %r8         # skip a two-byte instruction if it was #UD
         mov     4096-184+160(%r8), %eax # EXITINFO
         cmp     $0x80000306, %eax
         jne     bad
