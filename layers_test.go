@@ -56,8 +56,11 @@ var rules = []rule{
 	{"latch/observe", 3, "latch", nil},
 	{"latch/channel", 3, "latch", nil},
 	{"latch/rendezvous", 3, "latch", nil},
+	{"latch/door", 3, "latch", nil},
 
 	{"latch/agent", 4, "latch", []string{"attest", "tss", "tpmio"}},
+	{"latch/appraisal", 4, "latch", []string{"attest"}},
+	{"latch/attester", 4, "latch", []string{"attest"}},
 	{"latch/gate", 4, "latch", []string{"attest", "tss", "tpmio"}},
 	{"enclave/daemon", 4, "enclave", []string{"attest", "tss", "tpmio", "softtpm"}},
 

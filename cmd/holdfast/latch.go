@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/latch/gate"
 )
 
 var latchVerbs []func(*globals) *cobra.Command
@@ -15,6 +17,7 @@ var latchVerbs []func(*globals) *cobra.Command
 func registerLatch(f func(*globals) *cobra.Command) { latchVerbs = append(latchVerbs, f) }
 
 func init() {
+	gate.SetVersion(version)
 	register(func(g *globals) *cobra.Command {
 		c := &cobra.Command{
 			Use:   "latch",

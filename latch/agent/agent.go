@@ -34,6 +34,7 @@ type Agent struct {
 	later   bool // a report is made or its time awaited: announcements need not be read yet
 	paused  map[*channel.Conn]struct{}
 	match   matcher
+	mutual  mutual
 	ready   []*session // matched, not yet in a group
 	stats   Stats
 
@@ -60,9 +61,15 @@ func New(src Source, o Options) (*Agent, error) {
 	a := &Agent{o: o, src: src}
 	a.claims = newClaimer(&a.o)
 	a.match.init(&a.o)
+	a.mutual.init()
 	a.stats.Refused = map[string]uint64{}
 	a.per = map[peer][]channel.Session{}
 	a.paused = map[*channel.Conn]struct{}{}
+	for i := range o.Services {
+		if o.Services[i].Clients != nil && o.Doors == nil {
+			return nil, errors.New("agent: a service wants evidence of clients, and there are no doors that keep others out")
+		}
+	}
 	seen := map[string]bool{}
 	co := o.Channel
 	co.Software = "holdfast " + o.Version
@@ -119,7 +126,7 @@ func (a *Agent) until(now time.Time) (deadline time.Time, hello bool) {
 		return a.next(now), false
 	}
 	a.asleep, a.later = true, false
-	if a.forever = a.match.empty() && len(a.ready) == 0 && now.Sub(a.active) > idle; a.forever {
+	if a.forever = a.match.empty() && len(a.ready)+len(a.mutual.waiting)+len(a.mutual.proofs) == 0 && now.Sub(a.active) > idle; a.forever {
 		return time.Time{}, true
 	}
 	return now.Add(tick), true
@@ -184,6 +191,7 @@ func (a *Agent) collect(now time.Time) {
 	if now.Sub(a.lastTick) >= tick {
 		a.lastTick = now
 		a.match.expire(now, &a.answers)
+		a.expireProofs(now)
 	}
 	a.mu.Unlock()
 }
@@ -222,6 +230,7 @@ func (a *Agent) read() {
 func (a *Agent) observed(e *observe.Event, now time.Time) {
 	if e.Kind == observe.Closed {
 		a.match.closed(e.Cookie)
+		a.gone(e.Cookie)
 		return
 	}
 	if s := a.match.observed(e, now); s != nil {
@@ -243,6 +252,7 @@ func (a *Agent) settle(s *session, out *answers) {
 	case len(a.ready) >= a.o.MaxParked:
 		a.match.done(s)
 		out.refuse(s, flow.Busy, flow.Busy.Text())
+	case !a.needsProof(s, out):
 	default:
 		a.ready = append(a.ready, s)
 		a.identify = false
@@ -292,6 +302,7 @@ func (a *Agent) announced(p peer, c *channel.Conn, batch []channel.Announcement)
 func (h handler) Closed(c *channel.Conn) {
 	h.a.mu.Lock()
 	delete(h.a.paused, c)
+	delete(h.a.mutual.stores, c)
 	h.a.mu.Unlock()
 	slog.Debug("a gate's connection ended", "gate", c.RemoteAddr().String(), "software", c.Software())
 }

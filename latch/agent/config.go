@@ -18,6 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"holdfast/latch/appraisal"
 	"holdfast/latch/channel"
 	"holdfast/latch/rendezvous"
 )
@@ -45,8 +46,15 @@ type ListenerConfig struct {
 	Users       []uint32 `yaml:"users"`       // user ids that may make the listener; default: root, or anybody in one of units
 	// ProxyProtocol says that a load balancer writes a PROXY header (version 1 or
 	// 2) before each connection.
-	ProxyProtocol bool   `yaml:"proxy-protocol"`
-	Config        string `yaml:"config"` // file or folder whose digest is claimed, read when the agent starts
+	ProxyProtocol bool           `yaml:"proxy-protocol"`
+	Clients       *ClientsConfig `yaml:"clients"` // evidence that clients must give (mutual sessions); default: none
+	Config        string         `yaml:"config"`  // file or folder whose digest is claimed, read when the agent starts
+}
+
+// ClientsConfig says which clients a service answers.
+type ClientsConfig struct {
+	Trust  string `yaml:"trust"`  // trust file
+	Policy string `yaml:"policy"` // policy file
 }
 
 // ChannelConfig says where gates reach the agent.
@@ -169,6 +177,14 @@ func (c *Config) services() ([]Service, error) {
 		if l.Config != "" {
 			if s.Config, err = digestTree(l.Config); err != nil {
 				return nil, fmt.Errorf("%s: config: %w", where, err)
+			}
+		}
+		if l.Clients != nil {
+			if l.ProxyProtocol {
+				return nil, fmt.Errorf("%s: clients does not go with proxy-protocol: the door cannot read the header", where)
+			}
+			if s.Clients, err = appraisal.Load(l.Clients.Trust, l.Clients.Policy); err != nil {
+				return nil, fmt.Errorf("%s: clients: %w", where, err)
 			}
 		}
 		out = append(out, s)

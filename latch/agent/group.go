@@ -26,6 +26,12 @@ func (a *Agent) gather(now time.Time) {
 			a.refuse(s, flow.SocketGone, flow.SocketGone.Text())
 			continue
 		}
+		if s.proof != nil {
+			if no := a.verifyClient(s, now); no != nil {
+				a.refuse(s, no.code, no.text)
+				continue
+			}
+		}
 		a.src.Recheck(s.event.Listener, now)
 		k, no := a.claims.check(&s.event)
 		switch {
@@ -37,7 +43,10 @@ func (a *Agent) gather(now time.Time) {
 		default:
 			s.claim = k
 			b := s.event.BinderHello
-			if s.grade == binder.Share {
+			switch {
+			case s.proof != nil:
+				b = binder.MutualServer(s.event.Core, s.proof.leaf)
+			case s.grade == binder.Share:
 				b = s.event.BinderShare
 			}
 			s.leaf = binder.Leaf(b, k.digest)
@@ -68,9 +77,13 @@ func (a *Agent) finish(r *result) {
 	a.stats.Reports++
 	a.stats.LargestGroup = max(a.stats.LargestGroup, len(a.group))
 	per, paths := a.per, a.paths[:0]
+	a.openDoors()
 	for i, s := range a.group {
 		id, err := s.event.Listener.Identity()
 		switch {
+		case s.shut:
+			a.refuse(s, flow.ReporterFailed, "the door of this session could not be opened at the server")
+			continue
 		case s.closed:
 			a.refuse(s, flow.SocketGone, flow.SocketGone.Text())
 			continue

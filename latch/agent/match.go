@@ -15,14 +15,19 @@ import (
 
 // session is an observed session, and the gate's announcement once there is one.
 type session struct {
-	event  observe.Event
-	conn   peer     // nil: not announced
-	ch     [32]byte // as announced
-	grade  binder.Grade
-	claim  *claim
-	leaf   [32]byte
-	closed bool // the socket left ESTABLISHED
-	parked time.Time
+	event observe.Event
+	conn  peer     // nil: not announced
+	ch    [32]byte // as announced
+	grade binder.Grade
+	claim *claim
+	// Of a mutual session: the service that wants evidence of clients, and that
+	// evidence.
+	service *Service
+	proof   *proof
+	leaf    [32]byte
+	shut    bool // its door could not be opened
+	closed  bool // the socket left ESTABLISHED
+	parked  time.Time
 }
 
 // want is an announcement that waits for its observation.
@@ -70,14 +75,14 @@ func (m *matcher) counts() (int, int) { return m.nw, m.ns }
 
 // announced takes one announcement; a session that was observed before comes back.
 func (m *matcher) announced(c peer, a *channel.Announcement, now time.Time, out *answers) *session {
-	if g := binder.Grade(a.Grade); g != binder.Hello && g != binder.Share {
+	if g := binder.Grade(a.Grade); g != binder.Hello && g != binder.Share && g != binder.Mutual {
 		out.add(c, a.CH, flow.Grade, "the announcement asks for a grade that this agent does not know")
 		return nil
 	}
 	k := keyOf(a)
 	if s := m.seen[k]; s != nil {
 		m.take(s)
-		s.conn, s.ch, s.grade = c, a.CH, k.grade
+		s.conn, s.ch, s.grade = c, a.CH, binder.Grade(a.Grade)
 		return s
 	}
 	if m.nw >= m.o.MaxParked {
@@ -124,7 +129,7 @@ func (m *matcher) observed(e *observe.Event, now time.Time) *session {
 			}
 			w.done = true
 			m.nw--
-			s.conn, s.ch, s.grade = w.conn, w.CH, k.grade
+			s.conn, s.ch, s.grade = w.conn, w.CH, binder.Grade(w.Grade)
 			m.live[e.Cookie] = s
 			return s
 		}

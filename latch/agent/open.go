@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/latch/channel"
+	"holdfast/latch/door"
 	"holdfast/latch/observe"
 	"holdfast/latch/rendezvous"
 )
@@ -26,6 +27,7 @@ type Running struct {
 	observer  *observe.Observer
 	listeners []net.Listener
 	buses     []*rendezvous.Server
+	doors     *door.Doors
 }
 
 // Open makes an agent from a configuration: it attaches the observer and then
@@ -48,14 +50,24 @@ func (c *Config) Open(version string) (r *Running, err error) {
 			r = nil
 		}
 	}()
-	var addrs, proxied []netip.AddrPort
+	var addrs, proxied, mutual []netip.AddrPort
+	var ports []uint16
 	for _, s := range o.Services {
 		addrs = append(addrs, s.Address)
 		if s.Proxied {
 			proxied = append(proxied, s.Address)
 		}
+		if s.Clients != nil {
+			mutual, ports = append(mutual, s.Address), append(ports, s.Address.Port())
+		}
 	}
-	r.observer, err = observe.Open(observe.Options{Listeners: addrs, Proxied: proxied, Cgroup: c.Cgroup, RefuseExisting: c.Existing == "refuse", RingBytes: c.Ring, ShareWindow: c.Shares})
+	if len(ports) > 0 {
+		if r.doors, err = door.Open(door.Options{Cgroup: c.Cgroup, Ports: ports}); err != nil {
+			return r, err
+		}
+		o.Doors = r.doors
+	}
+	r.observer, err = observe.Open(observe.Options{Listeners: addrs, Proxied: proxied, Mutual: mutual, Cgroup: c.Cgroup, RefuseExisting: c.Existing == "refuse", RingBytes: c.Ring, ShareWindow: c.Shares})
 	if err != nil {
 		return r, err
 	}
@@ -126,6 +138,17 @@ func openListener(s string) (net.Listener, error) {
 	return l, err
 }
 
+// Stats returns the counters, with those of the doors.
+func (r *Running) Stats() Stats {
+	s := r.Agent.Stats()
+	if r.doors != nil {
+		if d, err := r.doors.Stats(); err == nil {
+			s.Door = &d
+		}
+	}
+	return s
+}
+
 // Addrs are the addresses where gates reach the agent.
 func (r *Running) Addrs() []net.Addr {
 	var out []net.Addr
@@ -155,6 +178,9 @@ func (r *Running) Close() error {
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
+	}
+	if r.doors != nil {
+		errs = append(errs, r.doors.Close())
 	}
 	if r.observer != nil {
 		errs = append(errs, r.observer.Close())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/attest/provider"
+	"holdfast/latch/appraisal"
 	"holdfast/latch/binder"
 	"holdfast/latch/channel"
 	"holdfast/latch/observe"
@@ -29,11 +30,12 @@ type Source interface {
 type Service struct {
 	Name        string
 	Address     netip.AddrPort
-	Executables []Executable // empty: any that is not an interpreter
-	Units       []string     // empty: any
-	Users       []uint32     // who may have made the listener; empty: root, or anybody in one of Units
-	Proxied     bool         // a PROXY header comes before the client's hello
-	Config      [32]byte     // digest of the service's configuration, zero when none is named
+	Executables []Executable     // empty: any that is not an interpreter
+	Units       []string         // empty: any
+	Users       []uint32         // who may have made the listener; empty: root, or anybody in one of Units
+	Proxied     bool             // a PROXY header comes before the client's hello
+	Clients     *appraisal.Rules // evidence that clients must give; nil: none
+	Config      [32]byte         // digest of the service's configuration, zero when none is named
 }
 
 // Options of an Agent. Zero values take the default.
@@ -42,6 +44,8 @@ type Options struct {
 	Open     func(ctx context.Context) (provider.Provider, error) // opens the security processor; called again after it failed
 	Version  string                                               // of the agent, as a claim
 	Channel  channel.ServerOptions                                // Software and Services are set by the agent
+
+	Doors Doors // of the services with Clients
 
 	Gap       time.Duration // smallest time between the starts of two reports under load, less with fewer than 32 sessions under way; default 20 ms, negative: none
 	Timeout   time.Duration // of one report; default 3 s

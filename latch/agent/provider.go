@@ -5,12 +5,15 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"holdfast/attest/provider"
 	"holdfast/attest/provider/simulated"
@@ -44,6 +47,27 @@ func (c *ProviderConfig) check() error {
 		return fmt.Errorf("provider.simulated.name: %w", err)
 	}
 	return nil
+}
+
+// ParseProvider reads the provider part of a configuration that stands
+// elsewhere. Unknown keys are errors.
+func ParseProvider(n *yaml.Node) (*ProviderConfig, error) {
+	b, err := yaml.Marshal(n)
+	if err != nil {
+		return nil, fmt.Errorf("provider: %w", err)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	c := new(ProviderConfig)
+	if err := d.Decode(c); err != nil {
+		return nil, fmt.Errorf("provider: %w", err)
+	}
+	return c, c.check()
+}
+
+// Opener returns the function that opens the security processor.
+func (c *ProviderConfig) Opener() (func(context.Context) (provider.Provider, error), error) {
+	return c.opener()
 }
 
 // opener returns the function that opens the security processor.

@@ -22,6 +22,9 @@ type Grade uint8
 const (
 	Hello Grade = 1 // share and both hellos: binds both randoms and every extension
 	Share Grade = 2 // the key share alone, for paths that alter hellos
+	// Mutual covers what Hello does, and both sides' shares; the server's binder
+	// also names the client's evidence. See MutualCore; Compute is not for it.
+	Mutual Grade = 3
 )
 
 func (g Grade) String() string {
@@ -30,6 +33,8 @@ func (g Grade) String() string {
 		return "hello"
 	case Share:
 		return "share"
+	case Mutual:
+		return "mutual"
 	}
 	return "unknown"
 }
@@ -41,6 +46,8 @@ func ParseGrade(s string) (g Grade, ok bool) {
 		return Hello, true
 	case "share":
 		return Share, true
+	case "mutual":
+		return Mutual, true
 	}
 	return 0, false
 }

@@ -11,6 +11,9 @@
 //	node       = SHA-256(0x01 ‖ left ‖ right)             tree of RFC 9162, section 2.1.1
 //	report data = root ‖ SHA-256("holdfast/latch/v1/tail") 64 bytes
 //
+// A mutual session has two binders, one of each role, over both shares; see
+// [MutualCore], [MutualClient] and [MutualServer].
+//
 // Numbers are big-endian. Grade "share" leaves the transcript out of the
 // binder. A tree of one leaf has the leaf as its root.
 //

@@ -123,7 +123,7 @@ func TestExchange(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := dial(t, network, addr, Options{Software: "gate 1"})
-			if c.Software() != "agent 1" || len(c.Services()) != 2 || c.Services()[1] != "mail" || c.Version() != 1 {
+			if c.Software() != "agent 1" || len(c.Services()) != 2 || c.Services()[1] != "mail" || c.Version() != 2 {
 				t.Fatalf("Hello: %q %q %d", c.Software(), c.Services(), c.Version())
 			}
 			var all []Event

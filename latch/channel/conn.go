@@ -32,6 +32,7 @@ type Conn struct {
 	penalty     time.Duration
 	sent        map[Hash]bool // endorsements that the gate has; guarded by q.mu
 	software    string
+	version     uint64
 }
 
 // Software is what the gate calls itself.
@@ -113,6 +114,8 @@ func (c *Conn) frames() error {
 		case m.announce != nil:
 			c.batch = m.announce
 			c.announced(c.batch)
+		case m.own != nil:
+			err = c.own(m.own)
 		default:
 			err = c.want(m.want)
 		}
@@ -180,8 +183,8 @@ func (c *Conn) hello(h *gateHello) error {
 		c.goodbye(CodeVersion, text)
 		return errors.New("channel: " + text)
 	}
-	c.software = h.software
-	answer := agentHello{min(h.high, VersionHigh), c.s.o.Software, c.s.o.Services}
+	c.software, c.version = h.software, min(h.high, VersionHigh)
+	answer := agentHello{c.version, c.s.o.Software, c.s.o.Services}
 	return c.q.send(func(b []byte) []byte {
 		for _, x := range h.have {
 			c.sent[x] = true

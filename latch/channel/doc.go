@@ -20,6 +20,8 @@
 //	 1 Hello       [1, lowest version, highest version, software text, [capability text], [hash of endorsement that the gate has]]
 //	 2 Announce    [2, [[CH hash, client random (32 bytes), grade], ...]]     CH = SHA-256 of the first ClientHello message with its header
 //	 3 Want        [3, [hash of endorsement]]
+//	 4 Endorsement, 5 Report, 6 Session     from version 2 on: the client's own evidence for mutual
+//	                                        sessions, in the form of the agent's messages 17, 18 and 19
 //	agent to gate
 //	16 Hello       [16, version, software text, [service name text]]
 //	17 Endorsement [17, type text, body bytes]

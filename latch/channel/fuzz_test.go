@@ -15,6 +15,12 @@ func encodeGate(m gateMessage) []byte {
 		return m.hello.append(nil)
 	case m.announce != nil:
 		return appendAnnounce(nil, m.announce)
+	case m.own != nil && m.own.Endorsement != nil:
+		return m.own.Endorsement.appendAs(nil, typeOwnEndorse)
+	case m.own != nil && m.own.Report != nil:
+		return m.own.Report.appendAs(nil, typeOwnReport)
+	case m.own != nil:
+		return m.own.Session.appendAs(nil, typeOwnSession)
 	}
 	return appendWant(nil, m.want)
 }
@@ -40,6 +46,9 @@ func FuzzGate(f *testing.F) {
 	f.Add((&gateHello{1, 1, "g", []string{"a"}, []Hash{{1}}}).append(nil))
 	f.Add(appendAnnounce(nil, []Announcement{{Hash{1}, Hash{2}, 1}}))
 	f.Add(appendWant(nil, []Hash{{3}}))
+	f.Add((&Endorsement{"a/b", []byte{1}}).appendAs(nil, typeOwnEndorse))
+	f.Add((&Report{7, "a/b", []byte{1}, []Hash{{1}}, 2}).appendAs(nil, typeOwnReport))
+	f.Add((&Session{Hash{1}, 7, 1, []Hash{{2}}, []byte{0xa0}}).appendAs(nil, typeOwnSession))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := decodeGate(b, nil)
 		if err != nil {

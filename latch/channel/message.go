@@ -11,7 +11,7 @@ import (
 // Versions of the channel that this package speaks.
 const (
 	VersionLow  = 1
-	VersionHigh = 1
+	VersionHigh = 2 // with the client's own evidence, for mutual sessions
 )
 
 // Bounds of the format. A message beyond them is an error and ends the connection.
@@ -40,6 +40,9 @@ const (
 	typeGateHello   = 1
 	typeAnnounce    = 2
 	typeWant        = 3
+	typeOwnEndorse  = 4 // from version 2 on
+	typeOwnReport   = 5
+	typeOwnSession  = 6
 	typeAgentHello  = 16
 	typeEndorsement = 17
 	typeReport      = 18
@@ -136,18 +139,22 @@ func (m *agentHello) append(b []byte) []byte {
 	return appendTexts(appendText(b, m.software), m.services)
 }
 
-func (m *Endorsement) append(b []byte) []byte {
-	return appendBytes(appendText(appendUint(appendArray(b, 3), typeEndorsement), m.Type), m.Body)
+func (m *Endorsement) append(b []byte) []byte { return m.appendAs(b, typeEndorsement) }
+func (m *Report) append(b []byte) []byte      { return m.appendAs(b, typeReport) }
+func (m *Session) append(b []byte) []byte     { return m.appendAs(b, typeSession) }
+
+func (m *Endorsement) appendAs(b []byte, typ uint64) []byte {
+	return appendBytes(appendText(appendUint(appendArray(b, 3), typ), m.Type), m.Body)
 }
 
-func (m *Report) append(b []byte) []byte {
-	b = appendUint(appendUint(appendArray(b, 6), typeReport), m.ID)
+func (m *Report) appendAs(b []byte, typ uint64) []byte {
+	b = appendUint(appendUint(appendArray(b, 6), typ), m.ID)
 	b = appendBytes(appendText(b, m.Type), m.Body)
 	return appendUint(appendHashes(b, m.Needs), m.Size)
 }
 
-func (m *Session) append(b []byte) []byte {
-	b = appendBytes(appendUint(appendArray(b, 6), typeSession), m.CH[:])
+func (m *Session) appendAs(b []byte, typ uint64) []byte {
+	b = appendBytes(appendUint(appendArray(b, 6), typ), m.CH[:])
 	b = appendUint(appendUint(b, m.Report), m.Index)
 	return appendBytes(appendHashes(b, m.Path), m.Claims)
 }
@@ -179,6 +186,7 @@ type gateMessage struct {
 	hello    *gateHello
 	announce []Announcement
 	want     []Hash
+	own      *Event // the client's own evidence: an Endorsement, Report or Session
 }
 
 // decodeGate decodes one frame from a gate. announce is appended to dst, so
@@ -211,8 +219,16 @@ func decodeGate(frame []byte, dst []Announcement) (gateMessage, error) {
 		m.announce = dst
 	case t == typeWant && n == 2:
 		m.want = d.hashes(make([]Hash, 0, 4), MaxNeeds, "wanted endorsement")
+	case t == typeOwnEndorse && n == 3:
+		m.own = &Event{Kind: KindEndorsement, Endorsement: readEndorsement(d)}
+	case t == typeOwnReport && n == 6:
+		m.own = &Event{Kind: KindReport, Report: readReport(d)}
+	case t == typeOwnSession && n == 6:
+		var path []Hash
+		m.own = &Event{Kind: KindSession, Session: readSession(d, &path)}
+		m.own.Session.Claims = clone(m.own.Session.Claims)
 	default:
-		d.fail("message type %d with %d elements; a gate sends Hello (1, 6), Announce (2, 2) or Want (3, 2)", t, n)
+		d.fail("message type %d with %d elements; a gate sends Hello (1, 6), Announce (2, 2), Want (3, 2), Endorsement (4, 3), Report (5, 6) or Session (6, 6)", t, n)
 	}
 	if err := d.end(); err != nil {
 		return gateMessage{}, err
@@ -248,20 +264,11 @@ func decodeAgent(frame []byte, path *[]Hash) (agentMessage, error) {
 	case t == typeAgentHello && n == 4:
 		m.hello = &agentHello{version: d.uint(math.MaxUint32, "version"), software: d.text(MaxName, "software"), services: d.texts(MaxServices, MaxName, "service name")}
 	case t == typeEndorsement && n == 3:
-		m.endorsement = &Endorsement{Type: d.text(MaxName, "endorsement type"), Body: clone(d.bytes(MaxEndorsement, "endorsement"))}
+		m.endorsement = readEndorsement(d)
 	case t == typeReport && n == 6:
-		m.report = &Report{ID: d.uint(math.MaxUint64, "report id"), Type: d.text(MaxName, "report type"),
-			Body: clone(d.bytes(MaxReportBody, "report")), Needs: d.hashes(nil, MaxNeeds, "needed endorsement"), Size: d.uint(1<<MaxPath, "tree size")}
-		if d.err == nil && m.report.Size == 0 {
-			d.fail("report %d: tree of no leaves", m.report.ID)
-		}
+		m.report = readReport(d)
 	case t == typeSession && n == 6:
-		s := Session{CH: d.hash("ClientHello digest"), Report: d.uint(math.MaxUint64, "report id"), Index: d.uint(1<<MaxPath, "leaf index")}
-		from := len(*path)
-		*path = d.hashes(*path, MaxPath, "path")
-		s.Path = (*path)[from:len(*path):len(*path)]
-		s.Claims = d.bytes(MaxClaims, "claims")
-		m.session = s
+		m.session = readSession(d, path)
 	case t == typeRefused && n == 4:
 		m.refused = Refused{CH: d.hash("ClientHello digest"), Code: d.text(MaxCode, "code"), Text: d.text(MaxText, "sentence")}
 	case t == typeGoodbye && n == 3:
@@ -273,6 +280,29 @@ func decodeAgent(frame []byte, path *[]Hash) (agentMessage, error) {
 		return agentMessage{}, err
 	}
 	return m, nil
+}
+
+func readEndorsement(d *decoder) *Endorsement {
+	return &Endorsement{Type: d.text(MaxName, "endorsement type"), Body: clone(d.bytes(MaxEndorsement, "endorsement"))}
+}
+
+func readReport(d *decoder) *Report {
+	r := &Report{ID: d.uint(math.MaxUint64, "report id"), Type: d.text(MaxName, "report type"),
+		Body: clone(d.bytes(MaxReportBody, "report")), Needs: d.hashes(nil, MaxNeeds, "needed endorsement"), Size: d.uint(1<<MaxPath, "tree size")}
+	if d.err == nil && r.Size == 0 {
+		d.fail("report %d: tree of no leaves", r.ID)
+	}
+	return r
+}
+
+// readSession appends the path to *path; claims refer to the frame.
+func readSession(d *decoder, path *[]Hash) Session {
+	s := Session{CH: d.hash("ClientHello digest"), Report: d.uint(math.MaxUint64, "report id"), Index: d.uint(1<<MaxPath, "leaf index")}
+	from := len(*path)
+	*path = d.hashes(*path, MaxPath, "path")
+	s.Path = (*path)[from:len(*path):len(*path)]
+	s.Claims = d.bytes(MaxClaims, "claims")
+	return s
 }
 
 func clone(b []byte) []byte { return append([]byte(nil), b...) }

@@ -30,6 +30,7 @@ type conn struct {
 	examined, counted uint32 // inbound segments: given to us, counted by the adapter
 	end               uint32
 	binder            [32]byte
+	own               [32]byte // grade Mutual: leaf of this side's evidence
 	group, suite      uint16
 	resumed           bool
 
@@ -297,12 +298,18 @@ func (t *Table) ask(c *conn, agents uint64) {
 		return
 	}
 	c.asked |= agents
+	if c.service.Grade == binder.Mutual {
+		t.mutuals = true
+		if c.state == Evidence { // an agent that came later
+			t.out.Attest = append(t.out.Attest, Attest{CH: c.ch, Leaf: c.own, Agents: agents})
+		}
+	}
 	t.out.Announce = append(t.out.Announce, Announce{ID: c.id, Agents: agents, CH: c.ch, Random: c.w.x.First().Random, Grade: c.service.Grade})
 }
 
 // complete takes what the decision needs from the complete hellos.
 func (t *Table) complete(now time.Time, c *conn) {
-	_, sh := c.w.x.Hello()
+	ch, sh := c.w.x.Hello()
 	transcript, ok := c.w.x.Transcript()
 	if sh == nil || !ok {
 		t.refuse(now, c, Malformed, "the hellos are not complete")
@@ -314,12 +321,35 @@ func (t *Table) complete(now time.Time, c *conn) {
 	}
 	c.group, c.suite, c.resumed = sh.Group, sh.CipherSuite, sh.PSK
 	c.end = c.w.in.Seq(c.w.x.ServerEnd())
-	c.binder = binder.Compute(binder.Server, c.service.Grade, sh.Group, sh.Share, transcript)
+	if c.service.Grade == binder.Mutual {
+		if !t.mutual(now, c, ch, sh, transcript) {
+			return
+		}
+	} else {
+		c.binder = binder.Compute(binder.Server, c.service.Grade, sh.Group, sh.Share, transcript)
+	}
 	t.move(c, Evidence)
 	for i := 0; i < len(c.evidence) && c.state == Evidence; i++ {
 		t.decide(now, c, &c.evidence[i])
 	}
 	c.evidence = c.evidence[:0]
+}
+
+// mutual computes both binders of a mutual session and has this side's
+// attested. It reports false when the connection was refused.
+func (t *Table) mutual(now time.Time, c *conn, ch *tlshello.ClientHello, sh *tlshello.ServerHello, transcript [32]byte) bool {
+	share := ch.Share(sh.Group)
+	if share == nil {
+		t.refuse(now, c, GroupNotOffered, "the client's hello has no share of the group that the server chose")
+		return false
+	}
+	core := binder.MutualCore(sh.Group, share, sh.Share, transcript)
+	c.own = binder.Leaf(binder.MutualClient(core), c.service.Claims)
+	c.binder = binder.MutualServer(core, c.own)
+	if c.asked != 0 {
+		t.out.Attest = append(t.out.Attest, Attest{CH: c.ch, Leaf: c.own, Agents: c.asked})
+	}
+	return true
 }
 
 // lonely reports whether c waits for an agent to connect.

@@ -81,6 +81,14 @@ func (t *Table) without(now time.Time, c *conn, i int, r Reason, detail string) 
 	}
 }
 
+// OwnFailed says that this machine could not have its own leaf attested, so
+// that the server of a mutual session will not answer.
+func (t *Table) OwnFailed(now time.Time, ch [32]byte, detail string) {
+	if c := t.byCH[ch]; c != nil && (c.state == Answer || c.state == Evidence) {
+		t.refuse(now, c, OwnReporter, detail)
+	}
+}
+
 // hear keeps the most telling reason for the case that nothing better comes.
 func (c *conn) hear(r Reason, detail string) {
 	if c.last == "" || c.last == NotObserved {

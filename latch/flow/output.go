@@ -13,6 +13,7 @@ import (
 // Reset before the next method of the table.
 type Output struct {
 	Announce []Announce
+	Attest   []Attest
 	Release  []Release
 	Refuse   []Refusal
 	// Drop are connections that ended with an alert and whose deadline has
@@ -31,6 +32,14 @@ type Announce struct {
 	CH     [32]byte // SHA-256 of the first ClientHello message with its 4-byte header
 	Random [32]byte // its random
 	Grade  binder.Grade
+}
+
+// Attest is a leaf that this machine must have attested, for the server of a
+// mutual session.
+type Attest struct {
+	CH     [32]byte // as announced
+	Leaf   [32]byte // of binder.MutualClient and Service.Claims
+	Agents uint64   // bit i: agent i is to get the evidence
 }
 
 // Release opens a connection.

@@ -68,6 +68,13 @@ const (
 	ReporterFailed  Reason = "reporter-failed"
 	Busy            Reason = "busy"
 	ClientUnknown   Reason = "client-not-allowed"
+	MutualRequired  Reason = "mutual-required"
+	NotMutual       Reason = "not-mutual"
+	NoClientProof   Reason = "no-client-evidence"
+	ClientEvidence  Reason = "client-evidence-invalid"
+	ClientUntrusted Reason = "client-untrusted"
+	ClientPolicy    Reason = "client-policy"
+	OwnReporter     Reason = "own-reporter-failed"
 )
 
 // Codes about the evidence that came.
@@ -135,6 +142,13 @@ var texts = map[Reason]string{
 	AgentHello:      "the agent could not read the hello messages of this session",
 	ReporterFailed:  "the security processor could not make the report",
 	Busy:            "the agent has too many sessions waiting, or this client has used up its share",
+	MutualRequired:  "the service wants evidence of its clients too, and the gate offered none; set grade: mutual for it and a client: section",
+	NotMutual:       "the service takes no evidence of its clients; set grade: hello, or clients: at the agent's listener",
+	NoClientProof:   "the evidence of this client did not reach the agent in time",
+	ClientEvidence:  "the evidence of this client did not verify at the agent, or belongs to another session",
+	ClientUntrusted: "the evidence of this client was made by a key or machine that is not enrolled at the agent",
+	ClientPolicy:    "the evidence of this client is genuine, but the agent's policy about clients does not accept what it shows",
+	OwnReporter:     "this machine's own security processor could not make the report that the service wants of its clients",
 	ClientUnknown:   "the agent answers listed clients only, and this one is not listed",
 
 	BinderMismatch:     "the attested session is not this one: share, group or hello messages differ from what the gate saw",

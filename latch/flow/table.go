@@ -25,7 +25,10 @@ type Service struct {
 	// extension without meaning it; nobody outside can tell.)
 	ECH    bool
 	Agents uint64 // bit i: agent i may vouch for this service
-	Data   any    // the gate's own, handed to the Judge
+	// Claims is the digest of this machine's own claims, for grade Mutual: the
+	// server attests that it accepted them.
+	Claims [32]byte
+	Data   any // the gate's own, handed to the Judge
 }
 
 // Judgment is a session whose leaf fits a report: what the Judge has to decide
@@ -91,6 +94,9 @@ type Table struct {
 	spare  []*work
 	count  [states]int
 	j      Judgment
+	// mutuals says that sessions of grade Mutual were seen: their evidence of
+	// this side waits for the ServerHello, so inbound copies must wake the gate.
+	mutuals bool
 }
 
 // New makes an empty table.
@@ -206,6 +212,9 @@ func (t *Table) Flush(now time.Time) *Output {
 	clear(t.lonely[len(keep):])
 	t.lonely = keep
 	t.release(now)
+	if t.mutuals && t.count[Answer] > 0 {
+		t.out.WantInbound = true
+	}
 	return &t.out
 }
 
@@ -233,7 +242,7 @@ func (t *Table) release(now time.Time) {
 // Reset empties the output, after the gate has acted on it.
 func (o *Output) Reset() {
 	clear(o.Refuse)
-	*o = Output{Announce: o.Announce[:0], Release: o.Release[:0], Refuse: o.Refuse[:0], Drop: o.Drop[:0]}
+	*o = Output{Announce: o.Announce[:0], Attest: o.Attest[:0], Release: o.Release[:0], Refuse: o.Refuse[:0], Drop: o.Drop[:0]}
 }
 
 // Next returns when Flush must be called at the latest; the zero time when

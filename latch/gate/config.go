@@ -41,6 +41,10 @@ type Config struct {
 	Limits   Limits        `yaml:"limits"`
 	// NATS says how the gate proves to NATS servers who it is.
 	NATS rendezvous.NATSAccess `yaml:"nats"`
+	// Client is this machine's own side of mutual sessions.
+	Client *ClientConfig `yaml:"client"`
+
+	unit, executable string // claims about the gated programs
 }
 
 // Service says how sessions of one server name are judged.
@@ -48,7 +52,7 @@ type Service struct {
 	Agents []Address `yaml:"agents"` // tcp:HOST:PORT or unix:PATH; whichever saw the session answers; nats:HOST:PORT[/PREFIX]: all agents on that rendezvous
 	Trust  string    `yaml:"trust"`  // trust file; relative to the configuration file
 	Policy string    `yaml:"policy"` // policy file; relative to the configuration file
-	Grade  Grade     `yaml:"grade"`  // hello (default) or share
+	Grade  Grade     `yaml:"grade"`  // hello (default), share, or mutual: this machine gives evidence too
 }
 
 // Scope says what is gated. `latch run` makes a cgroup of its own instead.
@@ -149,6 +153,13 @@ func (c *Config) check() error {
 			c.Services[n] = s
 		}
 	}
+	if c.Client != nil {
+		if err := c.Client.check(); err != nil {
+			return err
+		}
+	} else if c.mutual() {
+		return errors.New("client: is missing; a service has grade: mutual, for which this machine must give evidence")
+	}
 	for i, r := range c.Resolvers {
 		if !r.Prefix.IsSingleIP() {
 			return fmt.Errorf("resolvers: got %v, expected one address", r.Prefix)
@@ -213,7 +224,7 @@ func (a *Address) UnmarshalYAML(n *yaml.Node) error {
 // Grade is a binder grade in the configuration.
 type Grade binder.Grade
 
-// UnmarshalYAML reads hello or share.
+// UnmarshalYAML reads hello, share or mutual.
 func (g *Grade) UnmarshalYAML(n *yaml.Node) error {
 	var s string
 	if err := n.Decode(&s); err != nil {
@@ -221,7 +232,7 @@ func (g *Grade) UnmarshalYAML(n *yaml.Node) error {
 	}
 	b, ok := binder.ParseGrade(s)
 	if !ok {
-		return fmt.Errorf("line %d: grade %q: expected hello or share", n.Line, s)
+		return fmt.Errorf("line %d: grade %q: expected hello, share or mutual", n.Line, s)
 	}
 	*g = Grade(b)
 	return nil

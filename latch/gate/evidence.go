@@ -141,7 +141,7 @@ func (g *Gate) Judge(j *flow.Judgment) (flow.Reason, string) {
 		return flow.ClaimsInvalid, err.Error()
 	}
 	failures := s.policy.Evaluate(res, policy.Session{
-		ServerName: j.Service.Name, Group: j.Group, Grade: j.Grade.String(), Resumed: j.Resumed, CipherSuite: j.CipherSuite,
+		ServerName: j.Service.Name, Group: j.Group, Grade: gradeName(j.Grade), Resumed: j.Resumed, CipherSuite: j.CipherSuite,
 		Claims: policy.Claims{Service: c.Service, Listener: c.Listener, NetNS: c.NetNS, Executable: c.Executable, Unit: c.Unit,
 			Config: c.Config, AgentVersion: c.AgentVersion, Class: c.Class},
 	}, now)
@@ -150,6 +150,15 @@ func (g *Gate) Judge(j *flow.Judgment) (flow.Reason, string) {
 	}
 	g.proved[j.ID] = proof{service: j.Service.Name, environment: res.Environment, simulated: res.Simulated, pq: res.PQ, claimed: c.Service}
 	return "", ""
+}
+
+// gradeName is the grade that a policy asks for: a mutual binder covers all
+// that the grade hello does.
+func gradeName(g binder.Grade) string {
+	if g == binder.Mutual {
+		g = binder.Hello
+	}
+	return g.String()
 }
 
 func reasonOf(err error) flow.Reason {

@@ -34,6 +34,7 @@ type Gate struct {
 	dial     dialer
 	hold     hold.Hold
 	links    []*link
+	own      *own // of mutual sessions; nil: none
 
 	mu     sync.Mutex
 	table  *flow.Table
@@ -56,6 +57,7 @@ type Stats struct {
 	Refused       map[string]uint64 `json:"refused"` // by reason
 	Announced     uint64            `json:"announced"`
 	Reports       uint64            `json:"reports"`
+	OwnReports    uint64            `json:"own_reports"` // of this machine, for mutual sessions
 	Verified      uint64            `json:"verifications"`
 	Retries       uint64            `json:"release_retries"`
 	Records       uint64            `json:"records"`
@@ -97,6 +99,9 @@ func (g *Gate) Start() {
 	g.timer = time.AfterFunc(time.Hour, g.tick)
 	for _, l := range g.links {
 		g.wg.Go(func() { l.run(ctx) })
+	}
+	if g.own != nil {
+		g.wg.Go(func() { g.own.attester.Run(ctx) })
 	}
 	g.wg.Go(g.packets)
 	g.wg.Go(func() { g.sweep(ctx) })
@@ -254,6 +259,7 @@ func (g *Gate) act() {
 	for turn := 0; turn < maxTurns; turn++ {
 		out := g.table.Flush(now)
 		g.announce(out.Announce)
+		g.attest(out.Attest)
 		g.rel, g.ref = g.rel[:0], g.ref[:0]
 		for i := range out.Release {
 			r := &out.Release[i]

@@ -48,6 +48,7 @@ type link struct {
 	tried   chan struct{}
 	lastErr error
 	batch   []channel.Announcement
+	sentOwn map[channel.Hash]bool // endorsements of this machine that the agent has
 
 	claims       *binder.Claims // the last ones parsed: a listener's sessions all have the same
 	claimsParsed []byte
@@ -135,6 +136,7 @@ func (g *Gate) linkUp(l *link, c agentClient) {
 		return
 	}
 	l.client, l.lastErr = c, nil
+	l.sentOwn = map[channel.Hash]bool{}
 	l.store.clearReports()
 	slog.Info("agent connected", "agent", l.addr.String())
 	now := time.Now()

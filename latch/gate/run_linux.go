@@ -83,6 +83,7 @@ func (s *Scoped) follow() {
 // cgroup v2 hierarchy) and starts. Rules first: from its return on nothing of
 // the cgroup leaves unjudged.
 func Open(c *Config, dir string) (*Scoped, error) {
+	c.scoped(dir)
 	s, err := loadServices(c)
 	if err != nil {
 		return nil, err
@@ -92,6 +93,9 @@ func Open(c *Config, dir string) (*Scoped, error) {
 		return nil, err
 	}
 	g := newGate(c, s, h, c.dialAgent)
+	if err := g.withOwn(c); err != nil {
+		return nil, errors.Join(err, h.Detach())
+	}
 	g.Start()
 	sc := &Scoped{Gate: g, Hold: h, dir: dir, quit: make(chan struct{}), done: make(chan struct{})}
 	go sc.follow()
@@ -128,6 +132,9 @@ type Command struct {
 func RunCommand(ctx context.Context, c *Config, cmd Command) (status int, stats Stats, err error) {
 	path, err := exec.LookPath(cmd.Args[0])
 	if err != nil {
+		return 127, stats, err
+	}
+	if err := c.command(path); err != nil {
 		return 127, stats, err
 	}
 	who, err := invokingUser()

@@ -44,6 +44,14 @@ func loadServices(c *Config) (*services, error) {
 		sv := &service{flow: flow.Service{Name: name, Grade: binder.Grade(s.Grade), Resumption: true}}
 		// Resumption is the policy's rule, and it is told whether a session resumed.
 		sv.flow.Data = sv
+		if sv.flow.Grade == binder.Mutual {
+			claims, err := c.ownClaims()
+			if err != nil {
+				all = errors.Join(all, fmt.Errorf("client: %w", err))
+				continue
+			}
+			sv.flow.Claims = claims
+		}
 		if verifiers[s.Trust] == nil {
 			v, err := loadVerifier(s.Trust)
 			if err != nil {

@@ -28,9 +28,11 @@ type Event struct {
 	CH, Random    [32]byte // SHA-256 of the first ClientHello message; its client random
 	BinderHello   [32]byte // binders of the server's role, see package binder
 	BinderShare   [32]byte
+	Core          [32]byte // binder.MutualCore, on listeners of Options.Mutual
 	Group         uint16
+	Suite         uint16 // cipher suite
 	Resumed       bool
-	ServerName    string // as the client asked
+	ServerName    string // as the client asked, on listeners of Options.Mutual
 	Local, Remote netip.AddrPort
 	Listener      *Listener   // nil when unknown
 	Refusal       flow.Reason // if not empty there are no binders

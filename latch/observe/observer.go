@@ -36,6 +36,8 @@ type Options struct {
 	// Proxied are those of Listeners before which a load balancer writes a PROXY
 	// header, version 1 or 2: it is skipped, and says where the client is.
 	Proxied []netip.AddrPort
+	// Mutual are those of Listeners whose events carry the core of mutual binders.
+	Mutual []netip.AddrPort
 	// ShareWindow is how many shares are remembered at least; default 131,072.
 	ShareWindow int
 }
@@ -71,6 +73,7 @@ type Observer struct {
 	ports map[uint16]bool
 	addrs []netip.AddrPort
 	proxy []netip.AddrPort
+	both  []netip.AddrPort // Options.Mutual
 	reg   registry
 	conns tracker
 }
@@ -96,7 +99,7 @@ func Open(o Options) (*Observer, error) {
 	if o.Cgroup == "" {
 		o.Cgroup = root
 	}
-	ob := &Observer{event: -1, size: uint64(o.RingBytes), ports: map[uint16]bool{}, addrs: o.Listeners, proxy: o.Proxied}
+	ob := &Observer{event: -1, size: uint64(o.RingBytes), ports: map[uint16]bool{}, addrs: o.Listeners, proxy: o.Proxied, both: o.Mutual}
 	ob.reg = registry{root: root, all: map[uint64]*Listener{}, notify: ob.Wake}
 	ob.conns.init(ob, o.ShareWindow)
 	if ob.objs, err = load(o.RingBytes); err != nil {

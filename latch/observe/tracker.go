@@ -274,7 +274,7 @@ func (t *tracker) finish(c *track, r *record, now time.Time) {
 	if c.from.IsValid() {
 		e.Remote = c.from
 	}
-	_, sh := c.ex.Hello()
+	ch, sh := c.ex.Hello()
 	if alert := (*tlshello.Alert)(nil); errors.As(c.err, &alert) {
 		return // the server refused the handshake, which the client sees too
 	}
@@ -289,10 +289,14 @@ func (t *tracker) finish(c *track, r *record, now time.Time) {
 	if sh == nil {
 		refuse(flow.AgentHello, fmt.Sprintf("the server's first record ended, expected the hellos to be complete, the state is %s", c.ex.Phase()))
 	} else {
-		e.Group, e.Resumed = sh.Group, sh.PSK
+		e.Group, e.Suite, e.Resumed = sh.Group, sh.CipherSuite, sh.PSK
 		t.fresh(sh, now, refuse)
 		transcript, _ := c.ex.Transcript()
 		e.BinderHello = binder.Compute(binder.Server, binder.Hello, sh.Group, sh.Share, transcript)
+		if len(t.o.both) > 0 && matches(t.o.both, r.local) {
+			e.ServerName = string(first.ServerName)
+			e.Core = binder.MutualCore(sh.Group, ch.Share(sh.Group), sh.Share, transcript)
+		}
 		e.BinderShare = binder.Compute(binder.Server, binder.Share, sh.Group, sh.Share, [sha256.Size]byte{})
 	}
 	switch {

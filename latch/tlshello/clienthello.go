@@ -187,3 +187,13 @@ func containsU16(list []uint16, v uint16) bool {
 	}
 	return false
 }
+
+// Share returns the client's key share of a group, or nil when there is none.
+func (m *ClientHello) Share(group uint16) []byte {
+	for i := range m.KeyShares {
+		if m.KeyShares[i].Group == group {
+			return m.KeyShares[i].Share
+		}
+	}
+	return nil
+}

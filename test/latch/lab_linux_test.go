@@ -46,10 +46,12 @@ type lab struct {
 	dir, bin       string
 	helper         string // this test's program, which plays clients and servers
 	gated, service string // control groups
+	agentGroup     string
 	latency        time.Duration
 	reports        string // of the agent's configuration
 	agent, gate    *netns.Process
-	seen           int // bytes of the gate's log that were read
+	edit           func(file, text string) string // of configuration files before they are written
+	seen           int                            // bytes of the gate's log that were read
 }
 
 type option func(*lab)
@@ -112,10 +114,8 @@ deadline: 5s
 scope: {cgroup: %q}
 `, name, netns.ServerV4, netns.ServerV4, netns.ServerV4, netns.ServerV4, strings.TrimPrefix(l.gated, root)))
 
-	l.agent = l.start(l.server, netns.Command{Args: []string{l.bin, "latch", "agent", "--config", l.path("agent.yaml")}, Group: agent, Time: 5 * time.Minute})
-	if err := l.server.WaitTCP("127.0.0.1:7443", 20*time.Second); err != nil {
-		t.Fatalf("the agent does not listen: %v\n%s", err, l.agent.Output())
-	}
+	l.agentGroup = agent
+	l.startAgent()
 	l.startGate()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -124,6 +124,14 @@ scope: {cgroup: %q}
 		}
 	})
 	return l
+}
+
+func (l *lab) startAgent() {
+	l.t.Helper()
+	l.agent = l.start(l.server, netns.Command{Args: []string{l.bin, "--json", "latch", "agent", "--config", l.path("agent.yaml")}, Group: l.agentGroup, Time: 5 * time.Minute})
+	if err := l.server.WaitTCP("127.0.0.1:7443", 20*time.Second); err != nil {
+		l.t.Fatalf("the agent does not listen: %v\n%s", err, l.agent.Output())
+	}
 }
 
 func (l *lab) startGate() {
@@ -158,6 +166,9 @@ func (l *lab) path(file string) string { return filepath.Join(l.dir, file) }
 
 func (l *lab) write(file, text string) {
 	l.t.Helper()
+	if l.edit != nil {
+		text = l.edit(file, text)
+	}
 	if err := os.WriteFile(l.path(file), []byte(text), 0o644); err != nil {
 		l.t.Fatal(err)
 	}
