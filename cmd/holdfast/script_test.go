@@ -3,10 +3,14 @@
 package main
 
 import (
+	"encoding/hex"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"holdfast/enclave/sgx"
+	"holdfast/enclave/urts/probe"
 )
 
 // TestMain lets the scripts run this program as the command holdfast.
@@ -21,5 +25,18 @@ func TestScripts(t *testing.T) {
 		Deadline:            time.Now().Add(4 * time.Minute),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup:               probeEnclave,
 	})
+}
+
+// probeEnclave gives each script the test enclave, and a request for its seal
+// key in the form of --ecall.
+func probeEnclave(e *testscript.Env) error {
+	img, err := probe.Image(1, 0, nil)
+	if err != nil {
+		return err
+	}
+	request := (&sgx.KeyRequest{Name: sgx.KeySeal, Policy: sgx.PolicyMREnclave, ISVSVN: 2}).AppendTo(make([]byte, 0, 528))
+	e.Setenv("SEALREQ", hex.EncodeToString(request[:528]))
+	return probe.Files(e.WorkDir, "probe", img)
 }

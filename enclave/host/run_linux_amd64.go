@@ -3,6 +3,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +34,16 @@ func (t *Thread) Run(c *monitor.CPU) (s Stop, err error) {
 	if e := t.do(func() { s, err = t.run(c) }); e != nil {
 		return Stop{}, e
 	}
-	return s, err
+	return s, gone(err)
+}
+
+// gone turns the errors that a system call for a dead process gives into
+// ErrGone: it may die at any moment.
+func gone(err error) error {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ECHILD) {
+		return fmt.Errorf("%w (%v)", ErrGone, err)
+	}
+	return err
 }
 
 func (t *Thread) run(c *monitor.CPU) (Stop, error) {
@@ -151,7 +161,7 @@ func (t *Thread) LoadX(c *monitor.CPU) (err error) {
 	}); e != nil {
 		return e
 	}
-	return err
+	return gone(err)
 }
 
 // SaveX stores the process's XSAVE image in c, before AEX, and leaves the
@@ -175,7 +185,7 @@ func (t *Thread) SaveX(c *monitor.CPU) (err error) {
 	}); e != nil {
 		return e
 	}
-	return err
+	return gone(err)
 }
 
 func store(r *unix.PtraceRegs, c *monitor.Regs) {

@@ -140,8 +140,11 @@ func (m *Monitor) reportKey(t *sgx.TargetInfo, cpuSVN [16]byte, keyID [32]byte) 
 }
 
 // VerifyReport checks a report that was made for the given target on this
-// monitor. The quoting part of the platform uses it.
+// monitor since its start. The quoting part of the platform uses it.
 func (m *Monitor) VerifyReport(r *sgx.Report, target *sgx.TargetInfo) bool {
+	if r.KeyID != m.keyID || r.CPUSVN != m.o.CPUSVN {
+		return false
+	}
 	key := m.reportKey(target, r.CPUSVN, r.KeyID)
 	want := cmac(&key, r.AppendBody(nil))
 	clear(key[:])

@@ -49,7 +49,61 @@ func (e *Enclave) ECall(index int, ms uint64) error {
 	if index < 0 {
 		return fmt.Errorf("urts: ECALL %d: an index is not negative", index)
 	}
-	return e.call(int64(index), ms)
+	return e.call(int64(index), ms, e.serve())
+}
+
+// Call is an ECALL that waits for its OCALL.
+type Call struct {
+	e *Enclave
+	s *slot
+}
+
+// CallFunc serves an OCALL like OCallFunc, and can make ECALLs on the thread
+// that waits.
+type CallFunc func(c *Call, index int, ms uint64) uint32
+
+// ECallWith is ECall with OCALLs served by o; nil refuses them.
+func (e *Enclave) ECallWith(index int, ms uint64, o CallFunc) error {
+	if index < 0 {
+		return fmt.Errorf("urts: ECALL %d: an index is not negative", index)
+	}
+	return e.call(int64(index), ms, o)
+}
+
+// serve is how the OCALLs of ECall are served.
+func (e *Enclave) serve() CallFunc {
+	if e.ocalls == nil {
+		return nil
+	}
+	return func(_ *Call, index int, ms uint64) uint32 { return e.ocalls(e.Memory, index, ms) }
+}
+
+// room is what a nested ECALL leaves of the untrusted stack to the frame that
+// it nests in.
+const room = 4096
+
+// ECall makes an ECALL from inside an OCALL, on the same thread of the enclave.
+func (c *Call) ECall(index int, ms uint64, o CallFunc) error {
+	if index < 0 {
+		return fmt.Errorf("urts: ECALL %d: an index is not negative", index)
+	}
+	if err := c.e.usable(); err != nil {
+		return err
+	}
+	// The enclave left its own view of the stack in RSP; it may have taken space
+	// there (sgx_ocalloc). Such a value is the enclave's word, so look at it.
+	sp := c.s.cpu.Regs.RSP
+	if sp > c.s.stack || sp < c.s.stack-stackSize+4*room {
+		return fmt.Errorf("urts: nested ECALL %d: the enclave left the stack at %#x, outside of its stack below %#x", index, sp, c.s.stack)
+	}
+	status, err := c.e.enter(c.s, int64(index), ms, (sp-room)&^63, o)
+	switch {
+	case err != nil:
+		return err
+	case status != 0:
+		return StatusError(status)
+	}
+	return nil
 }
 
 // Enter is for enclaves without Intel's trusted runtime: one EENTER with these
@@ -92,13 +146,13 @@ func (e *Enclave) usable() error {
 	return e.broken
 }
 
-func (e *Enclave) call(command int64, ms uint64) error {
+func (e *Enclave) call(command int64, ms uint64, o CallFunc) error {
 	s := <-e.slots
 	defer func() { e.slots <- s }()
 	if err := e.usable(); err != nil {
 		return err
 	}
-	status, err := e.enter(s, command, ms, s.stack)
+	status, err := e.enter(s, command, ms, s.stack, o)
 	switch {
 	case err != nil:
 		return err
@@ -127,7 +181,7 @@ func (e *Enclave) initRuntime() error {
 	le.PutUint64(b[0:], baseline)
 	le.PutUint32(b[8:], sdkVersion)
 	le.PutUint64(b[16:], extended)
-	if err := e.call(cmdInit, at); err != nil {
+	if err := e.call(cmdInit, at, e.serve()); err != nil {
 		return fmt.Errorf("initialize the trusted runtime: %w", err)
 	}
 	return nil
@@ -135,7 +189,7 @@ func (e *Enclave) initRuntime() error {
 
 // enter runs one EENTER until its EEXIT with a result, serving OCALLs. sp is
 // the top of the untrusted stack.
-func (e *Enclave) enter(s *slot, command int64, ms, sp uint64) (uint32, error) {
+func (e *Enclave) enter(s *slot, command int64, ms, sp uint64, o CallFunc) (uint32, error) {
 	for {
 		rdi, rsi, err := e.round(s, command, ms, sp)
 		if err != nil {
@@ -144,11 +198,11 @@ func (e *Enclave) enter(s *slot, command int64, ms, sp uint64) (uint32, error) {
 		if rdi == exitReturn {
 			return uint32(rsi), nil
 		}
-		if rdi < 0 || e.ocalls == nil {
+		if rdi < 0 || o == nil {
 			command, ms = cmdOReturn, uint64(statusUnsupported)
 			continue
 		}
-		command, ms = cmdOReturn, uint64(e.ocalls(e.Memory, int(rdi), rsi))
+		command, ms = cmdOReturn, uint64(o(&Call{e, s}, int(rdi), rsi))
 	}
 }
 

@@ -18,9 +18,10 @@ import (
 	"holdfast/enclave/pager"
 	"holdfast/enclave/sgx"
 	"holdfast/enclave/sgx/image"
+	"holdfast/enclave/urts/probe"
 )
 
-const offHeap = 0x40000
+const offHeap = probe.OffHeap
 
 // heap gives the test enclave n more pages, not measured.
 func heap(n int) func(*image.Image) {

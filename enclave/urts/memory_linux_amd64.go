@@ -3,6 +3,7 @@
 package urts
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -24,7 +25,7 @@ type Memory struct {
 // NewMemory makes size bytes of shared memory (rounded up to pages).
 func NewMemory(size int) (*Memory, error) {
 	size = (size + 4095) &^ 4095
-	fd, err := unix.MemfdCreate("enclave-shared", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("enclave-shared", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("urts: shared memory: %w", err)
 	}
@@ -33,13 +34,50 @@ func NewMemory(size int) (*Memory, error) {
 		f.Close()
 		return nil, fmt.Errorf("urts: shared memory of %d bytes: %w", size, err)
 	}
-	b, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	// Whoever holds the file must not make it shorter under us.
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("urts: seal shared memory: %w", err)
+	}
+	return mapMemory(f, size)
+}
+
+// OpenMemory maps the shared memory that a monitor in another process passed;
+// the file belongs to it afterwards. It fails if the memory could become
+// shorter.
+func OpenMemory(f *os.File, size uint64) (*Memory, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &st)
+	if err == nil && (size == 0 || size%4096 != 0 || size > 1<<40 || uint64(st.Size) != size) {
+		err = fmt.Errorf("expected %d bytes, got %d", size, st.Size)
+	}
+	if err == nil {
+		var seals int
+		if seals, err = unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err == nil && seals&unix.F_SEAL_SHRINK == 0 {
+			err = errors.New("it is not sealed against shrinking")
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("urts: shared memory: %w", err)
+	}
+	return mapMemory(f, int(size))
+}
+
+func mapMemory(f *os.File, size int) (*Memory, error) {
+	b, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("urts: map shared memory: %w", err)
 	}
 	return &Memory{b: b, file: f, next: 4096}, nil // the first page stays free, so that 0 offsets show
 }
+
+// File is the memory as a file, to pass to another process.
+func (m *Memory) File() *os.File { return m.file }
+
+// Size is the memory's size in bytes.
+func (m *Memory) Size() uint64 { return uint64(len(m.b)) }
 
 // Close frees the memory.
 func (m *Memory) Close() {

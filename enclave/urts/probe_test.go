@@ -6,11 +6,7 @@ package urts
 
 import (
 	"bytes"
-	"crypto/rsa"
-	"crypto/x509"
-	_ "embed"
 	"encoding/binary"
-	"encoding/pem"
 	"errors"
 	"os"
 	"os/exec"
@@ -23,78 +19,39 @@ import (
 	"holdfast/enclave/monitor"
 	"holdfast/enclave/sgx"
 	"holdfast/enclave/sgx/image"
+	"holdfast/enclave/urts/probe"
 )
-
-//go:embed testdata/probe.bin
-var probe []byte
 
 var le = binary.LittleEndian
 
-// Commands of testdata/probe.s.
+// Commands of the test enclave.
 const (
-	cmdPut = iota
-	cmdGet
-	cmdOCall
-	cmdUD
-	cmdReport
-	cmdSeal
-	cmdLoop
-	cmdSyscall
-	cmdPeek
-	cmdJump
-	cmdAccept
-	cmdScribble
-	cmdFill
-	cmdCheck
+	cmdPut      = probe.Put
+	cmdGet      = probe.Get
+	cmdOCall    = probe.OCall
+	cmdUD       = probe.UD
+	cmdReport   = probe.Report
+	cmdSeal     = probe.Seal
+	cmdLoop     = probe.Loop
+	cmdSyscall  = probe.Syscall
+	cmdPeek     = probe.Peek
+	cmdJump     = probe.Jump
+	cmdAccept   = probe.Accept
+	cmdScribble = probe.Scribble
+	cmdFill     = probe.Fill
+	cmdCheck    = probe.Check
 )
 
 const (
-	offTCS  = 0x10000
-	offSSA  = 0x11000
-	offData = 0x20000
-	offNew  = 0x30000
+	offTCS = probe.OffTCS
+	offNew = probe.OffNew
 )
-
-var signer = sync.OnceValue(func() *rsa.PrivateKey {
-	b, err := os.ReadFile("../sgx/testdata/signer-test-key.pem")
-	if err != nil {
-		panic(err)
-	}
-	p, _ := pem.Decode(b)
-	k, err := x509.ParsePKCS8PrivateKey(p.Bytes)
-	if err != nil {
-		panic(err)
-	}
-	return k.(*rsa.PrivateKey)
-})
 
 // probeImage is the test enclave with the given number of threads, signed.
 func probeImage(t testing.TB, threads int, change func(*image.Image)) *image.Image {
 	t.Helper()
-	img := &image.Image{Size: 1 << 18, SSAFrameSize: 1, MiscSelect: sgx.MiscExInfo, Attributes: sgx.Attributes{Flags: sgx.FlagMode64, XFRM: 3}}
-	add := func(off uint64, info sgx.SecInfo, content []byte) {
-		p := new([sgx.PageSize]byte)
-		if copy(p[:], content) < len(content) {
-			t.Fatal("content is larger than a page")
-		}
-		img.Pages = append(img.Pages, image.Page{Offset: off, Info: info, Data: p, Extend: 0xffff})
-	}
-	rw := sgx.SecInfo{Perm: sgx.PermR | sgx.PermW, Type: sgx.PageREG}
-	add(0, sgx.SecInfo{Perm: sgx.PermR | sgx.PermX, Type: sgx.PageREG}, probe)
-	for i := 0; i < threads; i++ {
-		o := uint64(i) * 0x3000
-		tcs := sgx.TCS{OSSA: offSSA + o, NSSA: 2, FSLimit: 0xfff, GSLimit: 0xfff}
-		add(offTCS+o, sgx.SecInfo{Type: sgx.PageTCS}, tcs.AppendTo(nil))
-		add(offSSA+o, rw, nil)
-		add(offSSA+o+0x1000, rw, nil)
-	}
-	add(offData, rw, nil)
-	if change != nil {
-		change(img)
-	}
-	img.Sig = &sgx.SigStruct{EnclaveHash: img.Measure(), Attributes: sgx.Attributes{Flags: sgx.FlagMode64, XFRM: 3}, MiscSelect: img.MiscSelect, MiscMask: ^sgx.MiscSelect(0),
-		AttrMask: sgx.Attributes{Flags: ^sgx.FlagDebug, XFRM: ^uint64(4)}, ISVProdID: 3, ISVSVN: 2}
-	if err := img.Sig.Sign(signer()); err != nil {
+	img, err := probe.Image(threads, 0, change)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return img
@@ -468,15 +425,15 @@ func TestProbeIsBuiltFromSource(t *testing.T) {
 	}
 	dir := t.TempDir()
 	o, bin := filepath.Join(dir, "probe.o"), filepath.Join(dir, "probe.bin")
-	if out, err := exec.Command(as, "-o", o, "testdata/probe.s").CombinedOutput(); err != nil {
+	if out, err := exec.Command(as, "-o", o, "probe/testdata/probe.s").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if out, err := exec.Command(oc, "-O", "binary", "-j", ".text", o, bin).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	got, err := os.ReadFile(bin)
-	if err != nil || !bytes.Equal(got, probe) {
-		t.Errorf("probe.bin is not built from probe.s (%v): run go generate ./enclave/urts", err)
+	if err != nil || !bytes.Equal(got, probe.Code) {
+		t.Errorf("probe.bin is not built from probe.s (%v): run go generate ./enclave/urts/probe", err)
 	}
 }
 

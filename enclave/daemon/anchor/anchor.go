@@ -141,6 +141,27 @@ func selection(pcrs []uint8) []string {
 	return []string{s}
 }
 
+// CheckReset tells, before anything is measured, whether a monitor ran at this
+// level since the TPM's last reset (ErrNotReset).
+func CheckReset(t *tss.TPM, level string) error {
+	_, key, ok := evidence.EnclavePCRs(level)
+	if !ok {
+		return fmt.Errorf("anchor: level: expected %s or %s, got %q", evidence.LevelHosted, evidence.LevelLateLaunch, level)
+	}
+	v, _, err := t.PCRRead(tpm2.SelectPCRs(tpm2.AlgSHA256, int(key)))
+	if err != nil {
+		return err
+	}
+	return atStart(key, v[int(key)])
+}
+
+func atStart(key uint8, value []byte) error {
+	if bytes.Equal(value, make([]byte, 32)) {
+		return nil
+	}
+	return fmt.Errorf("%w: PCR %d is %x, not at its start value; reset the TPM (restart `holdfast tpm serve --startup clear`, or the machine)", ErrNotReset, key, value)
+}
+
 // checkStart demands that a launcher measured something and that no monitor
 // ran since the TPM's reset.
 func checkStart(t *tss.TPM, monitor, key uint8) error {
@@ -148,11 +169,10 @@ func checkStart(t *tss.TPM, monitor, key uint8) error {
 	if err != nil {
 		return err
 	}
-	zero := make([]byte, 32)
-	if !bytes.Equal(v[int(key)], zero) {
-		return fmt.Errorf("%w: PCR %d is %x, not at its start value; reset the TPM (restart `holdfast tpm serve`, or the machine)", ErrNotReset, key, v[int(key)])
+	if err := atStart(key, v[int(key)]); err != nil {
+		return err
 	}
-	if bytes.Equal(v[int(monitor)], zero) {
+	if bytes.Equal(v[int(monitor)], make([]byte, 32)) {
 		return fmt.Errorf("PCR %d is at its start value: no launcher measured this monitor before it started", monitor)
 	}
 	return nil
