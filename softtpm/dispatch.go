@@ -43,7 +43,9 @@ func appendError(dst []byte, rc tpm2.RC) []byte {
 // execute runs a command with the order of checks of Part 3, 5, and makes it
 // atomic: unless it succeeds as a whole, state is as before.
 func (t *TPM) execute(dst []byte, locality uint8, command []byte) (out []byte, rc tpm2.RC) {
-	saveClock := t.tick()
+	if t.tick() {
+		t.state.volatile.dirty = true // also if this command fails: the next that succeeds saves the Clock
+	}
 	t.heal()
 	t.before = t.state
 	c := &t.c
@@ -59,7 +61,7 @@ func (t *TPM) execute(dst []byte, locality uint8, command []byte) (out []byte, r
 		}
 	}()
 	out, rc = t.run(c, dst, command)
-	if rc == tpm2.RCSuccess && (saveClock || c.cmd.has(fSave) || t.state.volatile.dirty) {
+	if rc == tpm2.RCSuccess && (c.cmd.has(fSave) || t.state.volatile.dirty) {
 		t.state.volatile.dirty = false
 		if t.save() != nil {
 			rc = tpm2.RCNVUnavailable

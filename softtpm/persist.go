@@ -454,7 +454,9 @@ func (t *TPM) VolatileState() ([]byte, error) {
 	var w tpm2.Writer
 	w.U32(volatileMagic)
 	w.U16(stateVersion)
-	t.tick()
+	if t.tick() {
+		t.state.volatile.dirty = true
+	}
 	codec{w: &w}.volatile(&t.state, &t.clk.time)
 	return w.Bytes(), w.Err()
 }
