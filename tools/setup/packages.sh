@@ -24,6 +24,7 @@ spin       spin
 haproxy    haproxy
 nats-server nats-server
 qemu-system-x86_64  qemu-system-x86
+qemu-img   qemu-utils
 qemu-arm-static     qemu-user-static
 qemu-riscv64-static qemu-user-static
 file:/usr/share/OVMF/OVMF_CODE*.fd  ovmf

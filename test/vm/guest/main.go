@@ -33,8 +33,7 @@ type job struct {
 
 func main() {
 	if os.Getpid() != 1 {
-		fmt.Fprintln(os.Stderr, "guest: this is the first process of a test machine, not a program for users")
-		os.Exit(2)
+		os.Exit(power(os.Args[1:]))
 	}
 	mount()
 	line, err := serial("/dev/ttyS1")
@@ -51,6 +50,25 @@ func main() {
 		_ = w.Send(frame.Exit, []byte(strconv.Itoa(code)))
 	}
 	off(line)
+}
+
+// power serves commands in the machine: /init reboot resets it in order, as
+// an operating system does, /init suspend sends it to sleep (S3).
+func power(args []string) int {
+	err := fmt.Errorf("expected reboot or suspend, got %q: this is the first process of a test machine", args)
+	switch {
+	case len(args) == 1 && args[0] == "reboot":
+		err = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
+	case len(args) == 1 && args[0] == "suspend":
+		if err = os.WriteFile("/sys/power/mem_sleep", []byte("deep"), 0); err == nil {
+			err = os.WriteFile("/sys/power/state", []byte("mem"), 0)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "guest:", err)
+		return 2
+	}
+	return 0
 }
 
 // off powers the machine off when the line has sent everything.
