@@ -535,7 +535,7 @@ func (g *player) clock() {
 func (g *player) capability() {
 	g.on(tpm2.CCGetCapability, 0, func(w *tpm2.Writer) {
 		w.U32(uint32(g.n(11)))
-		w.U32(uint32(pick(g, 0, 0x100, 0x200, 0x80000000, 0x81000000, 0x01000000, 0x02000000, 0x03000000, 0x40000000)))
+		w.U32(pick(g, uint32(0), 0x100, 0x200, 0x80000000, 0x81000000, 0x01000000, 0x02000000, 0x03000000, 0x40000000))
 		w.U32(uint32(g.byte()))
 	})
 }

@@ -89,7 +89,7 @@ func (m *machine) sleeps() {
 	clock := m.clock()
 	at := len(m.Output())
 	m.send("/init suspend")
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		state, err := m.Monitor("info status")
 		if err != nil || time.Now().After(deadline) {
 			m.t.Fatalf("the machine did not fall asleep: %q, %v, %q", state, err, m.Output()[at:])

@@ -102,7 +102,7 @@ func start(t testing.TB, c vm.Config) *machine {
 	c.Cmd = []string{"/bin/dash", "/script"}
 	c.Stdin = true
 	if c.Timeout == 0 {
-		c.Timeout = 4 * time.Minute
+		c.Timeout = 10 * time.Minute
 	}
 	m := &machine{Machine: vm.Start(t, c), t: t}
 	m.up(1)
@@ -112,10 +112,10 @@ func start(t testing.TB, c vm.Config) *machine {
 // up waits until the machine has started n times.
 func (m *machine) up(n int) {
 	m.t.Helper()
-	if err := m.WaitOutput(strings.Repeat("up\n", 1), 2*time.Minute); err != nil {
+	if err := m.WaitOutput(strings.Repeat("up\n", 1), 4*time.Minute); err != nil {
 		m.t.Fatal(err)
 	}
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(4 * time.Minute)
 	for strings.Count(m.Output(), "up\n") < n {
 		if !m.Running() || time.Now().After(deadline) {
 			r := vm.Result{}
@@ -146,7 +146,7 @@ func (m *machine) run(line string) (string, int) {
 
 func (m *machine) answer(before int, line string) (string, int) {
 	m.t.Helper()
-	deadline := time.Now().Add(90 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		out := m.Output()[before:]
 		if i := strings.LastIndex(out, "done "); i >= 0 && strings.HasSuffix(out, "\n") {

@@ -56,7 +56,7 @@ func Start(t testing.TB, c Config) *Machine {
 		t.Fatal(err)
 	}
 	if c.Timeout == 0 {
-		c.Timeout = 90 * time.Second
+		c.Timeout = 3 * time.Minute
 	}
 	m := &Machine{t: t, dir: socketDir(t), changed: make(chan struct{}), ended: make(chan struct{})}
 	initrd := filepath.Join(m.dir, "initrd")
@@ -120,7 +120,7 @@ func (m *Machine) args(c Config, k host.Kernel, initrd string) ([]string, error)
 	if host.Has("kvm").Present {
 		accel = []string{"-accel", "kvm", "-accel", "tcg"}
 	}
-	cmdline := append([]string{"console=ttyS0", "panic=-1", "loglevel=6", "random.trust_cpu=on", "mitigations=off", "tsc=unstable"}, c.KernelArgs...)
+	cmdline := append([]string{"console=ttyS0", "panic=-1", "loglevel=6", "random.trust_cpu=on", "mitigations=off", "tsc=unstable", "no_timer_check"}, c.KernelArgs...)
 	args := append(accel,
 		"-machine", pick(c.Machine, "q35"), "-cpu", pick(c.CPU, "max"), "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
 		"-nodefaults", "-no-user-config", "-display", "none",

@@ -40,7 +40,7 @@ type Config struct {
 	VarsFile   string        // with UEFI: the variables' file, kept by the caller; "" is a fresh one
 	KernelArgs []string      // added to the kernel's command line
 	QEMUArgs   []string      // added to QEMU's command line
-	Timeout    time.Duration // 0 is 90 s; the machine is killed then
+	Timeout    time.Duration // 0 is 3 minutes; the machine is killed then
 
 	// Reboot lets the machine start again when the guest resets it; otherwise a
 	// reset ends it.
