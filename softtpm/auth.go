@@ -328,6 +328,9 @@ func (c *call) authValueAvailable(h tpm2.Handle, r role) bool {
 		}
 		return x.pub.Attributes.Has(tpm2.NVAuthRead) && !c.pinBlocked(x)
 	}
+	if isACT(h) {
+		return c.st.volatile.phEnable
+	}
 	return true
 }
 
@@ -355,7 +358,7 @@ func (c *call) policyAvailable(h tpm2.Handle, r role) bool {
 // isNVWrite says whether the command writes to the NV index that authorizes it.
 func isNVWrite(cc tpm2.CC) bool {
 	switch cc {
-	case tpm2.CCNVWrite, tpm2.CCNVIncrement, tpm2.CCNVSetBits, tpm2.CCNVExtend, tpm2.CCNVWriteLock:
+	case tpm2.CCNVWrite, tpm2.CCNVIncrement, tpm2.CCNVSetBits, tpm2.CCNVExtend, tpm2.CCNVWriteLock, tpm2.CCACSend:
 		return true
 	}
 	return false

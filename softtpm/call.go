@@ -92,7 +92,7 @@ func (c *call) now() uint64 { return c.t.clk.time }
 // An empty TPM2B is TPM_RC_SIZE, as Part 2 says for "size=" fields.
 func (c *call) sized(u func(r *tpm2.Reader)) {
 	r := c.next()
-	in := r.Nested(c.t.opt.CommandSize)
+	in := r.Nested(c.t.commandSize())
 	if r.Code() == tpm2.RCSuccess && in.Len() == 0 {
 		r.Fail(tpm2.RCSize)
 		return

@@ -29,6 +29,8 @@ var algorithms = []tpm2.AlgProperty{
 	{Alg: tpm2.AlgSHA256, Properties: tpm2.AlgAttrHash},
 	{Alg: tpm2.AlgSHA384, Properties: tpm2.AlgAttrHash},
 	{Alg: tpm2.AlgSHA512, Properties: tpm2.AlgAttrHash},
+	{Alg: tpm2.AlgSM3_256, Properties: tpm2.AlgAttrHash},
+	{Alg: tpm2.AlgSM4, Properties: tpm2.AlgAttrSymmetric},
 	{Alg: tpm2.AlgRSASSA, Properties: tpm2.AlgAttrAsymmetric | tpm2.AlgAttrSigning},
 	{Alg: tpm2.AlgRSAES, Properties: tpm2.AlgAttrAsymmetric | tpm2.AlgAttrEncrypting},
 	{Alg: tpm2.AlgRSAPSS, Properties: tpm2.AlgAttrAsymmetric | tpm2.AlgAttrSigning},
@@ -45,6 +47,7 @@ var algorithms = []tpm2.AlgProperty{
 	{Alg: tpm2.AlgSHA3_256, Properties: tpm2.AlgAttrHash},
 	{Alg: tpm2.AlgSHA3_384, Properties: tpm2.AlgAttrHash},
 	{Alg: tpm2.AlgSHA3_512, Properties: tpm2.AlgAttrHash},
+	{Alg: tpm2.AlgCMAC, Properties: tpm2.AlgAttrSymmetric | tpm2.AlgAttrSigning},
 	{Alg: tpm2.AlgCTR, Properties: tpm2.AlgAttrSymmetric | tpm2.AlgAttrEncrypting},
 	{Alg: tpm2.AlgOFB, Properties: tpm2.AlgAttrSymmetric | tpm2.AlgAttrEncrypting},
 	{Alg: tpm2.AlgCBC, Properties: tpm2.AlgAttrSymmetric | tpm2.AlgAttrEncrypting},
@@ -138,7 +141,7 @@ func (c *call) capability(cap tpm2.Cap, property, count uint32) (d tpm2.Capabili
 		d.Curves, more = page(l, func(x tpm2.Curve) uint32 { return uint32(x) }, property, count, 2)
 	case tpm2.CapAuthPolicies:
 		var l []tpm2.TaggedPolicy
-		for _, h := range []tpm2.Handle{tpm2.RHOwner, tpm2.RHLockout, tpm2.RHEndorsement, tpm2.RHPlatform} {
+		for _, h := range append([]tpm2.Handle{tpm2.RHOwner, tpm2.RHLockout, tpm2.RHEndorsement, tpm2.RHPlatform}, actHandles()...) {
 			if p := c.st.policy(h); len(p.Digest) != 0 {
 				l = append(l, tpm2.TaggedPolicy{Handle: h, Policy: p})
 			}
@@ -148,7 +151,15 @@ func (c *call) capability(cap tpm2.Cap, property, count uint32) (d tpm2.Capabili
 		}
 		d.Policies, more = page(l, func(p tpm2.TaggedPolicy) uint32 { return uint32(p.Handle) }, property, count, 6+tpm2.MaxDigest)
 	case tpm2.CapACT:
-		// No authenticated countdown timers: the empty list.
+		if h := tpm2.Handle(property); h < tpm2.RHACT0 || h > tpm2.RHACTF {
+			return d, false, tpm2.RCValue.Parameter(2)
+		}
+		d.ACTs, more = page(c.st.actData(c.now()), func(a tpm2.ACTData) uint32 { return uint32(a.Handle) }, property, count, 12)
+	case tpm2.CapBufferSize:
+		if property != 0 {
+			return d, false, tpm2.RCValue.Parameter(2)
+		}
+		d.BufferSize = uint32(c.t.commandSize())
 	default:
 		return d, false, tpm2.RCValue.Parameter(1)
 	}
@@ -183,6 +194,7 @@ func (c *call) capHandles(h tpm2.Handle) (l []tpm2.Handle, ok bool) {
 		}
 	case tpm2.HTPermanent:
 		l = []tpm2.Handle{tpm2.RHOwner, tpm2.RHNull, tpm2.RSPW, tpm2.RHLockout, tpm2.RHEndorsement, tpm2.RHPlatform, tpm2.RHPlatformNV}
+		l = append(l, actHandles()...)
 	case tpm2.HTTransient:
 		for i, o := range v.objects {
 			if o != nil {
@@ -264,7 +276,7 @@ func (c *call) properties() []tpm2.TaggedProperty {
 		flag(c.st.clear.phEnableNV, uint32(tpm2.StartupPHEnableNV)) |
 		flag(c.st.clear.readOnly, uint32(tpm2.StartupReadOnly)) |
 		flag(v.prevOrderly != suNone, uint32(tpm2.StartupOrderly))
-	size := uint32(o.CommandSize)
+	size := uint32(c.t.commandSize())
 	return []tpm2.TaggedProperty{
 		{Property: tpm2.PTFamilyIndicator, Value: fourCC("2.0\x00")},
 		{Property: tpm2.PTLevel, Value: 0},

@@ -93,7 +93,7 @@ func duplicate(c *call) tpm2.RC {
 		return tpm2.RCFailure
 	}
 	if sym.Alg != tpm2.AlgNull {
-		blob = wrapInner(key, o.pub.NameAlg, o.name, blob)
+		blob = wrapInner(sym.Alg, key, o.pub.NameAlg, o.name, blob)
 	}
 	var encSeed []byte
 	if parent != nil {
@@ -109,19 +109,19 @@ func duplicate(c *call) tpm2.RC {
 
 // wrapInner adds the inner wrapper: E(key, IV 0, TPM2B H(sensitive ‖ name) ‖
 // sensitive) (Part 1, 23.3.2.3). sensitive is a TPM2B_SENSITIVE.
-func wrapInner(key []byte, alg tpm2.Alg, name, sensitive []byte) []byte {
+func wrapInner(cipher tpm2.Alg, key []byte, alg tpm2.Alg, name, sensitive []byte) []byte {
 	var w tpm2.Writer
 	w.Sized(alg.Sum(sensitive, name))
 	w.Raw(sensitive)
 	out := w.Bytes()
-	protection{sym: key}.cfb(make([]byte, ivSize), out, false)
+	protection{cipher: uint16(cipher), sym: key}.cfb(make([]byte, ivSize), out, false)
 	return out
 }
 
 // unwrapInner is the inverse of wrapInner; TPM_RC_INTEGRITY if the digest is
 // wrong. It decrypts in place.
-func unwrapInner(key []byte, alg tpm2.Alg, name, blob []byte) ([]byte, tpm2.RC) {
-	protection{sym: key}.cfb(make([]byte, ivSize), blob, true)
+func unwrapInner(cipher tpm2.Alg, key []byte, alg tpm2.Alg, name, blob []byte) ([]byte, tpm2.RC) {
+	protection{cipher: uint16(cipher), sym: key}.cfb(make([]byte, ivSize), blob, true)
 	r := tpm2.NewReader(blob)
 	digest := r.Sized(tpm2.MaxDigest)
 	sensitive := r.Rest()
@@ -258,7 +258,7 @@ func importCommand(c *call) tpm2.RC {
 	defer tpmcrypto.Zero(blob)
 	if sym.Alg != tpm2.AlgNull {
 		var rc tpm2.RC
-		if blob, rc = unwrapInner(key, pub.NameAlg, o.name, blob); rc != tpm2.RCSuccess {
+		if blob, rc = unwrapInner(sym.Alg, key, pub.NameAlg, o.name, blob); rc != tpm2.RCSuccess {
 			return rc.Parameter(3)
 		}
 	}

@@ -197,7 +197,7 @@ func TestECCEncrypt(t *testing.T) {
 	dec(c1, c2, c3, tpm2.NoScheme).refused(t, p, "no scheme", tpm2.RCScheme.Parameter(4))
 	enc(tpm2.NoScheme).refused(t, p, "no scheme", tpm2.RCScheme.Parameter(2))
 	enc(tpm2.Scheme{Alg: tpm2.AlgKDF1SP800_108, Hash: tpm2.AlgSHA256}).refused(t, p, "another KDF", tpm2.RCScheme.Parameter(2))
-	enc(tpm2.Scheme{Alg: tpm2.AlgKDF2, Hash: tpm2.AlgSM3_256}).refused(t, p, "SM3", tpm2.RCHash.Parameter(2))
+	enc(tpm2.Scheme{Alg: tpm2.AlgKDF2, Hash: tpm2.AlgSHAKE256_256}).refused(t, p, "SHAKE256", tpm2.RCHash.Parameter(2))
 	key = createPrimaryKey(t, p, tpm2.RHOwner, eccSigner())
 	dec(c1, c2, c3, kdf2).refused(t, p, "signing key", tpm2.RCAttributes.Handle(1))
 }

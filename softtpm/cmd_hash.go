@@ -9,13 +9,13 @@ import (
 	"holdfast/tpm2"
 )
 
-// Hash and HMAC in one command (Part 3, 15.4 and 15.5) and in sequences (17).
+// Hash and MAC in one command (Part 3, 15.4 to 15.6) and in sequences (17).
 
 func init() {
 	seq := slot{kTransient, roleUser}
 	register(&command{code: tpm2.CCHash, flags: fDecrypt | fEncrypt, run: hashCommand})
-	register(&command{code: tpm2.CCHMAC, slots: []slot{{kObject, roleUser}}, flags: fDecrypt | fEncrypt, run: hmacCommand})
-	register(&command{code: tpm2.CCHMACStart, slots: []slot{{kObject, roleUser}}, flags: fDecrypt | fHandle, run: hmacStart})
+	register(&command{code: tpm2.CCHMAC, slots: []slot{{kObject, roleUser}}, flags: fDecrypt | fEncrypt, run: macCommand})
+	register(&command{code: tpm2.CCHMACStart, slots: []slot{{kObject, roleUser}}, flags: fDecrypt | fHandle, run: macStart})
 	register(&command{code: tpm2.CCHashSequenceStart, flags: fDecrypt | fHandle, run: hashSequenceStart})
 	register(&command{code: tpm2.CCSequenceUpdate, slots: []slot{seq}, flags: fDecrypt, run: sequenceUpdate})
 	register(&command{code: tpm2.CCSequenceComplete, slots: []slot{seq}, flags: fDecrypt | fEncrypt | fFlushed, run: sequenceComplete})
@@ -44,43 +44,73 @@ func hashCommand(c *call) tpm2.RC {
 	return tpm2.RCSuccess
 }
 
-// hmacKey returns the hash with which the key of handle 1 computes an HMAC
-// when the command asks for alg, after the checks of Part 3, 15.5.
-func (c *call) hmacKey(alg tpm2.Alg, param int) (*object, tpm2.Alg, tpm2.RC) {
+// macKey returns the algorithm with which the key of handle 1 computes a MAC
+// when the command asks for alg (a hash, CMAC or null), after the checks of
+// Part 3, 15.6. param is the number of the parameter that asks.
+func (c *call) macKey(alg tpm2.Alg, param int) (*object, tpm2.Alg, tpm2.RC) {
 	o := c.object(0)
 	a := o.pub.Attributes
+	have := tpm2.AlgNull
 	switch {
-	case o.isSequence() || o.pub.Type != tpm2.AlgKeyedHash:
+	case o.isSequence():
 		return nil, 0, tpm2.RCType.Handle(1)
+	case o.pub.Type == tpm2.AlgSymCipher:
+		have = o.pub.Parms.Symmetric.Mode
+	case o.pub.Type == tpm2.AlgKeyedHash:
+		if o.pub.Parms.Scheme.Alg != tpm2.AlgNull {
+			have = o.pub.Parms.Scheme.Hash
+		}
+	default:
+		return nil, 0, tpm2.RCType.Handle(1)
+	}
+	switch {
 	case a.Has(tpm2.ObjectRestricted):
 		return nil, 0, tpm2.RCAttributes.Handle(1)
 	case !a.Has(tpm2.ObjectSignEncrypt):
 		return nil, 0, tpm2.RCKey.Handle(1)
-	}
-	if s := o.pub.Parms.Scheme; s.Alg != tpm2.AlgNull {
-		if alg != tpm2.AlgNull && alg != s.Hash {
-			return nil, 0, tpm2.RCValue.Parameter(param)
-		}
-		alg = s.Hash
-	}
-	if alg == tpm2.AlgNull {
+	case have != tpm2.AlgNull && alg != tpm2.AlgNull && alg != have:
 		return nil, 0, tpm2.RCValue.Parameter(param)
+	case alg == tpm2.AlgNull:
+		alg = have
+	}
+	if (o.pub.Type == tpm2.AlgKeyedHash) != alg.IsHash() || !alg.IsHash() && alg != tpm2.AlgCMAC {
+		return nil, 0, tpm2.RCValue.Parameter(param) // null, or of the other kind of key
 	}
 	return o, alg, tpm2.RCSuccess
 }
 
-// hmacCommand is TPM2_HMAC (Part 3, 15.5).
-func hmacCommand(c *call) tpm2.RC {
+// readMAC reads a TPMI_ALG_MAC_SCHEME+.
+func readMAC(r *tpm2.Reader) tpm2.Alg {
+	a := r.Alg()
+	if a != tpm2.AlgNull && a != tpm2.AlgCMAC && !hashImplemented(a) {
+		r.Fail(tpm2.RCSymmetric) // Part 2, table 85
+	}
+	return a
+}
+
+// macCommand is TPM2_MAC (Part 3, 15.6), which has the code of TPM2_HMAC and
+// does all that TPM2_HMAC does.
+func macCommand(c *call) tpm2.RC {
 	data := c.next().Sized(tpm2.MaxBuffer)
-	alg := readHashNull(c.next())
+	alg := readMAC(c.next())
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
 	}
-	o, alg, rc := c.hmacKey(alg, 2)
+	o, alg, rc := c.macKey(alg, 2)
 	if rc != tpm2.RCSuccess {
 		return rc
 	}
-	c.out.Sized(tpmcrypto.HMAC(tpmcrypto.Hash(alg), o.sens.Value, data))
+	if alg != tpm2.AlgCMAC {
+		c.out.Sized(tpmcrypto.HMAC(tpmcrypto.Hash(alg), o.sens.Value, data))
+		return tpm2.RCSuccess
+	}
+	b, err := o.cipher()
+	if err != nil {
+		return tpm2.RCKey.Handle(1)
+	}
+	m := tpmcrypto.NewCMAC(b)
+	m.Write(data)
+	c.out.Sized(m.Sum())
 	return tpm2.RCSuccess
 }
 
@@ -92,16 +122,20 @@ func (c *call) startSequence(auth []byte, s *sequence) tpm2.RC {
 	return rc
 }
 
-// hmacStart is TPM2_HMAC_Start (Part 3, 17.2).
-func hmacStart(c *call) tpm2.RC {
+// macStart is TPM2_MAC_Start (Part 3, 17.3), which has the code of
+// TPM2_HMAC_Start.
+func macStart(c *call) tpm2.RC {
 	auth := c.next().Sized(tpm2.MaxDigest)
-	alg := readHashNull(c.next())
+	alg := readMAC(c.next())
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
 	}
-	o, alg, rc := c.hmacKey(alg, 2)
+	o, alg, rc := c.macKey(alg, 2)
 	if rc != tpm2.RCSuccess {
 		return rc
+	}
+	if alg == tpm2.AlgCMAC {
+		return c.startSequence(auth, newCMACSequence(o.pub.Parms.Symmetric.Alg, o.sens.Value))
 	}
 	return c.startSequence(auth, newHashSequence(seqHMAC, alg, o.sens.Value))
 }
@@ -146,7 +180,7 @@ func sequenceComplete(c *call) tpm2.RC {
 		return rc
 	}
 	o := c.object(0)
-	if !o.isSequence() || o.seq.kind != seqHash && o.seq.kind != seqHMAC {
+	if !o.isSequence() || o.seq.kind != seqHash && o.seq.kind != seqHMAC && o.seq.kind != seqCMAC {
 		return tpm2.RCMode.Handle(1)
 	}
 	s := o.seq

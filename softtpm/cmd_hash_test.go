@@ -77,7 +77,7 @@ func TestHash(t *testing.T) {
 		}
 	}
 	q("abc", tpm2.AlgNull, tpm2.RHOwner).refused(t, p, "null hash", tpm2.RCHash.Parameter(2))
-	q("abc", tpm2.AlgSM3_256, tpm2.RHOwner).refused(t, p, "SM3", tpm2.RCHash.Parameter(2))
+	q("abc", tpm2.AlgSHAKE256_256, tpm2.RHOwner).refused(t, p, "SHAKE256", tpm2.RCHash.Parameter(2))
 	q("abc", tpm2.AlgSHA256, tpm2.RHLockout).refused(t, p, "lockout", tpm2.RCValue.Parameter(3))
 	q(strings.Repeat("x", tpm2.MaxBuffer+1), tpm2.AlgSHA256, tpm2.RHNull).refused(t, p, "long", tpm2.RCSize.Parameter(1))
 }
@@ -182,8 +182,8 @@ func TestSequences(t *testing.T) {
 	if len(tk.HMAC) != 0 {
 		t.Error("a ticket for an HMAC")
 	}
-	start.params = func(w *tpm2.Writer) { w.Sized(nil); w.Alg(tpm2.AlgSM3_256) }
-	start.refused(t, p, "SM3", tpm2.RCHash.Parameter(2))
+	start.params = func(w *tpm2.Writer) { w.Sized(nil); w.Alg(tpm2.AlgSHAKE256_256) }
+	start.refused(t, p, "SHAKE256", tpm2.RCHash.Parameter(2))
 	start.params = func(w *tpm2.Writer) { w.Sized(nil); w.Alg(tpm2.AlgSHA1) }
 	for range p.opt.Objects - 1 { // the key has one slot
 		startSeq(t, p, start)

@@ -13,7 +13,7 @@ import (
 func init() {
 	auths := kOwner | kEndorsement | kPlatform | kLockout
 	register(&command{code: tpm2.CCHierarchyControl, slots: []slot{{kOwner | kEndorsement | kPlatform, roleUser}}, flags: fNV | fExtensive | fPP, run: hierarchyControl})
-	register(&command{code: tpm2.CCSetPrimaryPolicy, slots: []slot{{auths, roleUser}}, flags: fNV | fSave | fDecrypt | fPP, run: setPrimaryPolicy})
+	register(&command{code: tpm2.CCSetPrimaryPolicy, slots: []slot{{auths | kACT, roleUser}}, flags: fNV | fSave | fDecrypt | fPP, run: setPrimaryPolicy})
 	register(&command{code: tpm2.CCChangePPS, slots: []slot{{kPlatform, roleUser}}, flags: fNV | fSave | fExtensive | fPP, run: changePPS})
 	register(&command{code: tpm2.CCChangeEPS, slots: []slot{{kPlatform, roleUser}}, flags: fNV | fSave | fExtensive | fPP, run: changeEPS})
 	register(&command{code: tpm2.CCClear, slots: []slot{{kClear, roleUser}}, flags: fNV | fSave | fExtensive | fPP, run: clearCommand})
@@ -101,6 +101,8 @@ func setPrimaryPolicy(c *call) tpm2.RC {
 		c.st.perm.lockoutPolicy = policy
 	case tpm2.RHPlatform:
 		c.st.clear.platformPolicy = policy
+	default:
+		c.st.clear.acts[c.handle(0)-tpm2.RHACT0].policy = policy
 	}
 	return tpm2.RCSuccess
 }

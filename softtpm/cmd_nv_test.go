@@ -230,7 +230,7 @@ func TestNVDefineErrors(t *testing.T) {
 	policy := nvPublic(testIndex, ownerRW, 4)
 	policy.AuthPolicy = make([]byte, 20)
 	sm3 := nvPublic(testIndex, ownerRW, 4)
-	sm3.NameAlg = tpm2.AlgSM3_256
+	sm3.NameAlg = tpm2.AlgSHAKE256_256
 	attr := func(a tpm2.NVAttributes, size uint16) tpm2.NVPublic { return nvPublic(testIndex, a, size) }
 	for name, c := range map[string]struct {
 		pub  tpm2.NVPublic

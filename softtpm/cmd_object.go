@@ -64,7 +64,7 @@ func load(c *call) tpm2.RC {
 func loadExternal(c *call) tpm2.RC {
 	var s tpm2.Sensitive
 	r := c.next()
-	in := r.Nested(c.t.opt.CommandSize)
+	in := r.Nested(c.t.commandSize())
 	private := in.Len() != 0
 	if private {
 		s.Unmarshal(&in)

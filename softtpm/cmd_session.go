@@ -35,7 +35,7 @@ func startAuthSession(c *call) tpm2.RC {
 	if len(nonceCaller) < 16 || len(nonceCaller) > hash.DigestSize() {
 		return tpm2.RCSize.Parameter(1)
 	}
-	if sym.Alg == tpm2.AlgAES && sym.Mode != tpm2.AlgCFB {
+	if (sym.Alg == tpm2.AlgAES || sym.Alg == tpm2.AlgSM4) && sym.Mode != tpm2.AlgCFB {
 		return tpm2.RCMode.Parameter(4)
 	}
 	salt, rc := c.sessionSalt(encSalt)

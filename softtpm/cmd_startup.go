@@ -48,6 +48,7 @@ func startup(c *call) tpm2.RC {
 	switch {
 	case su == tpm2.SUState: // Resume
 		s.reset, s.clear = *p.savedReset, *p.savedClear
+		s.resumeACTs(c.now())
 		s.reset.restartCount++
 	case saved: // Restart
 		s.reset = *p.savedReset
@@ -90,7 +91,7 @@ func (t *TPM) newStateReset() stateReset {
 
 // newStateClear returns the state after TPM Reset or Restart.
 func newStateClear() stateClear {
-	return stateClear{shEnable: true, ehEnable: true, phEnableNV: true, platformPolicy: noPolicy}
+	return stateClear{shEnable: true, ehEnable: true, phEnableNV: true, platformPolicy: noPolicy, acts: newACTs()}
 }
 
 // epoch returns a value that no earlier start of the Time counter had.
@@ -152,6 +153,7 @@ func shutdown(c *call) tpm2.RC {
 				r.contextSlots[i] = 0 // loaded sessions are lost, saved ones are not
 			}
 		}
+		cl.saveACTs(c.now())
 		p.savedReset, p.savedClear, p.savedPCR = &r, &cl, &pcr
 	}
 	p.orderly = su

@@ -76,7 +76,7 @@ func (c *call) crypt(decrypt bool, mode tpm2.Alg, iv, data []byte, modeP, ivP, d
 	if mode == tpm2.AlgNull {
 		return tpm2.RCMode.Parameter(modeP)
 	}
-	b, err := tpmcrypto.NewAES(o.sens.Value)
+	b, err := o.cipher()
 	if err != nil {
 		return tpm2.RCKey.Handle(1)
 	}

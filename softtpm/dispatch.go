@@ -22,6 +22,7 @@ func (t *TPM) AppendExecute(dst []byte, locality uint8, command []byte) []byte {
 		return appendError(dst, tpm2.RCFailure)
 	}
 	out, rc := t.execute(dst, locality, command)
+	t.tellACTs()
 	if rc != tpm2.RCSuccess {
 		return appendError(dst[:start], rc)
 	}
@@ -47,6 +48,7 @@ func (t *TPM) execute(dst []byte, locality uint8, command []byte) (out []byte, r
 		t.state.volatile.dirty = true // also if this command fails: the next that succeeds saves the Clock
 	}
 	t.heal()
+	t.state.countDown(t.clk.time)
 	t.before = t.state
 	c := &t.c
 	*c = call{t: t, st: &t.state, locality: locality}
@@ -94,7 +96,7 @@ func (t *TPM) run(c *call, dst, command []byte) ([]byte, tpm2.RC) {
 	if h.Tag != tpm2.STNoSessions && h.Tag != tpm2.STSessions {
 		return nil, tpm2.RCBadTag
 	}
-	if int64(h.Size) != int64(len(command)) || len(command) > t.opt.CommandSize {
+	if int64(h.Size) != int64(len(command)) || len(command) > t.commandSize() {
 		return nil, tpm2.RCCommandSize
 	}
 	c.cmd = t.table.byCode[tpm2.CC(h.Code)]
@@ -140,7 +142,7 @@ func (t *TPM) run(c *call, dst, command []byte) ([]byte, tpm2.RC) {
 		return nil, rc
 	}
 	if p := &t.state.perm; p.orderly != suNone && t.state.volatile.started && c.cmd.code != tpm2.CCShutdown &&
-		(c.cmd.has(fNV) || c.cmd.code == tpm2.CCContextSave) {
+		(c.cmd.has(fNV) || c.cmd.code == tpm2.CCContextSave || c.cmd.code == tpm2.CCACTSetTimeout) {
 		// What Shutdown promised to find again is changing (Part 3, 9.4.1).
 		p.orderly, p.savedReset, p.savedClear, p.savedPCR = suNone, nil, nil, nil
 		t.state.volatile.dirty = true
@@ -155,7 +157,7 @@ func (t *TPM) run(c *call, dst, command []byte) ([]byte, tpm2.RC) {
 		return nil, rc
 	}
 	size := c.out.Len() - start
-	if c.out.Err() != nil || size > t.opt.CommandSize {
+	if c.out.Err() != nil || size > t.commandSize() {
 		return nil, tpm2.RCSize
 	}
 	c.out.PutU32(start+2, uint32(size))
@@ -229,6 +231,14 @@ func (c *call) checkHandle(h tpm2.Handle, k kind, i int) tpm2.RC {
 			want = kLockout
 		case tpm2.RHNull:
 			want = kNull
+		}
+		switch {
+		case isACT(h):
+			want = kACT
+		case h.Type() == tpm2.HTAC:
+			if want = kAC; need(want) && c.t.component(h) == nil {
+				return bad // in the range of the type, but no component is there
+			}
 		}
 		if !need(want) {
 			return bad

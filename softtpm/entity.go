@@ -37,6 +37,9 @@ func (s *state) authValue(h tpm2.Handle) ([]byte, failure) {
 		case tpm2.RHLockout:
 			return s.perm.lockoutAuth, failLockout
 		}
+		if isACT(h) {
+			return s.clear.platformAuth, failNone // Part 1, 40.2
+		}
 	}
 	return nil, failNone
 }
@@ -66,6 +69,9 @@ func (s *state) policy(h tpm2.Handle) tpm2.HA {
 			return s.clear.platformPolicy
 		case tpm2.RHLockout:
 			return s.perm.lockoutPolicy
+		}
+		if isACT(h) {
+			return s.clear.acts[h-tpm2.RHACT0].policy
 		}
 	}
 	return noPolicy

@@ -55,7 +55,7 @@ func TestCreateErrors(t *testing.T) {
 		}), tpm2.RCScheme.Parameter(2)},
 		{"kdf of a signing key", "", "", with(func(p *tpm2.Public) { p.Parms.KDF = tpm2.Scheme{Alg: tpm2.AlgHKDF, Hash: tpm2.AlgSHA256} }), tpm2.RCKDF.Parameter(2)},
 		{"curve not implemented", "", "", with(func(p *tpm2.Public) { p.Parms.Curve = tpm2.CurveP192 }), tpm2.RCCurve.Parameter(2)},
-		{"nameAlg not implemented", "", "", with(func(p *tpm2.Public) { p.NameAlg = tpm2.AlgSM3_256 }), tpm2.RCHash.Parameter(2)},
+		{"nameAlg not implemented", "", "", with(func(p *tpm2.Public) { p.NameAlg = tpm2.AlgSHAKE256_256 }), tpm2.RCHash.Parameter(2)},
 		{"parent without symmetric", "", "", func() tpm2.Public {
 			x := eccTemplate(attrsParent, tpm2.NoScheme)
 			x.Parms.Symmetric = tpm2.NoSym
@@ -254,7 +254,7 @@ func TestSignErrors(t *testing.T) {
 	}
 	quote(srk.h, tpm2.NoScheme, tpm2.AlgSHA256).refused(t, p, "storage key", tpm2.RCKey.Handle(1))
 	quote(ak.h, tpm2.Scheme{Alg: tpm2.AlgECDSA, Hash: tpm2.AlgSHA384}, tpm2.AlgSHA256).refused(t, p, "scheme", tpm2.RCScheme.Parameter(2))
-	quote(ak.h, tpm2.NoScheme, tpm2.AlgSM3_256).refused(t, p, "bank", tpm2.RCHash.Parameter(3))
+	quote(ak.h, tpm2.NoScheme, tpm2.AlgSHAKE256_256).refused(t, p, "bank", tpm2.RCHash.Parameter(3))
 	quote(ak.h, tpm2.NoScheme, tpm2.AlgSHA3_256).ok(t, p) // a hash that has no bank: nothing selected
 	// The null handle: an attestation without a signature.
 	r = quote(tpm2.RHNull, tpm2.NoScheme, tpm2.AlgSHA256).ok(t, p)
@@ -291,8 +291,8 @@ func TestSessionErrors(t *testing.T) {
 	start(16, "x", 0, tpm2.NoSym, tpm2.AlgSHA256).refused(t, p, "salt without key", tpm2.RCValue.Parameter(2))
 	start(16, "", 2, tpm2.NoSym, tpm2.AlgSHA256).refused(t, p, "type", tpm2.RCValue.Parameter(3))
 	start(16, "", 0, tpm2.SymDef{Alg: tpm2.AlgAES, KeyBits: 128, Mode: tpm2.AlgCBC}, tpm2.AlgSHA256).refused(t, p, "mode", tpm2.RCMode.Parameter(4))
-	start(16, "", 0, tpm2.SymDef{Alg: tpm2.AlgSM4, KeyBits: 128, Mode: tpm2.AlgCFB}, tpm2.AlgSHA256).refused(t, p, "cipher", tpm2.RCSymmetric.Parameter(4))
-	start(16, "", 0, tpm2.NoSym, tpm2.AlgSM3_256).refused(t, p, "hash", tpm2.RCHash.Parameter(5))
+	start(16, "", 0, tpm2.SymDef{Alg: tpm2.AlgCamellia, KeyBits: 128, Mode: tpm2.AlgCFB}, tpm2.AlgSHA256).refused(t, p, "cipher", tpm2.RCSymmetric.Parameter(4))
+	start(16, "", 0, tpm2.NoSym, tpm2.AlgSHAKE256_256).refused(t, p, "hash", tpm2.RCHash.Parameter(5))
 	rc, h := start(16, "", tpm2.SEHMAC, tpm2.NoSym, tpm2.AlgSHA256).handle(t, p)
 	if rc != 0 {
 		t.Fatal(rc)

@@ -3,6 +3,8 @@
 package softtpm
 
 import (
+	"crypto/cipher"
+
 	"holdfast/softtpm/internal/tpmcrypto"
 	"holdfast/tpm2"
 )
@@ -66,6 +68,11 @@ func (o *object) rsaPublic() (*tpmcrypto.RSAPublic, error) {
 	return once(&o.key.rsaPub, func() (*tpmcrypto.RSAPublic, error) {
 		return tpmcrypto.NewRSAPublic(o.pub.Unique, exponent(&o.pub.Parms))
 	})
+}
+
+// cipher returns the block cipher of a symmetric key.
+func (o *object) cipher() (cipher.Block, error) {
+	return tpmcrypto.NewCipher(uint16(o.pub.Parms.Symmetric.Alg), o.sens.Value)
 }
 
 func (o *object) curve() *tpmcrypto.Curve { return tpmcrypto.CurveByID(uint16(o.pub.Parms.Curve)) }

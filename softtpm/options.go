@@ -24,6 +24,14 @@ type Options struct {
 	NVIndices int
 	// NVBytes bounds the data in all NV indices together, default 65536.
 	NVBytes int
+	// Components are the attached components (Part 1, "Attached Component"):
+	// the first one has the handle 0x90000000, the next 0x90000001. At most 16.
+	Components []Component
+	// OnACT is called when an authenticated countdown timer, 0 to 3, starts or
+	// stops to signal: on expiry, at TPM2_ACT_SetTimeout, at Startup. It runs
+	// inside a command and must not call the TPM. Without it the signal can be
+	// read only (TPM.ACTSignaled, TPM_CAP_ACT).
+	OnACT func(timer int, signaled bool)
 	// Now is the clock, default time.Now. Only differences count.
 	Now func() time.Time
 }
@@ -57,6 +65,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.CommandSize != 4096 && o.CommandSize != 8192 {
 		return o, fmt.Errorf("softtpm: option CommandSize is %d, must be 4096 or 8192", o.CommandSize)
+	}
+	if len(o.Components) > maxComponents {
+		return o, fmt.Errorf("softtpm: option Components has %d, must be at most %d", len(o.Components), maxComponents)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -43,9 +43,9 @@ func cryptParameter(s *session, auth, newer, older, data []byte, decrypt bool) {
 	n := int(s.sym.KeyBits) / 8
 	k := tpmcrypto.KDFa(h, key, "CFB", newer, older, 8*(n+16))
 	defer tpmcrypto.Zero(k)
-	b, err := tpmcrypto.NewAES(k[:n])
+	b, err := tpmcrypto.NewCipher(uint16(s.sym.Alg), k[:n])
 	if err != nil {
-		// StartAuthSession took only key sizes of AES.
+		// StartAuthSession took only known ciphers and key sizes.
 		panic(err)
 	}
 	if decrypt {

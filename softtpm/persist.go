@@ -18,7 +18,8 @@ import (
 const (
 	permanentMagic = 0x48465031 // "HFP1"
 	volatileMagic  = 0x48465631 // "HFV1"
-	stateVersion   = 1
+	stateVersion   = 2          // 1 had neither countdown timers nor a buffer size
+	oldestVersion  = 1          // that can be read
 )
 
 // errState is returned for a state that is damaged or of another version.
@@ -28,7 +29,11 @@ var errState = errors.New("softtpm: the saved state is damaged or from another v
 type codec struct {
 	w *tpm2.Writer
 	r *tpm2.Reader
+	v uint16 // version of what is read
 }
+
+// since says whether the field that came with a version is there.
+func (x codec) since(version uint16) bool { return x.w != nil || x.v >= version }
 
 func (x codec) u8(v *uint8) {
 	if x.w != nil {
@@ -217,6 +222,13 @@ func (x codec) clear(s *stateClear) {
 	for i := range s.pcrAuth {
 		x.bytes(&s.pcrAuth[i])
 	}
+	if !x.since(2) {
+		s.acts = newACTs()
+		return
+	}
+	for i := range s.acts {
+		x.act(&s.acts[i])
+	}
 }
 
 func (x codec) pcrs(p *pcrBanks) {
@@ -271,6 +283,9 @@ func (x codec) permanent(p *permanent) {
 	x.u64(&p.clock)
 	x.u64(&p.maxNVCounter)
 	x.u32(&p.algorithmSet)
+	if x.since(2) {
+		x.u32(&p.bufferSize)
+	}
 	n := x.count(len(p.nv), 1024)
 	if x.r != nil {
 		p.nv = make([]*nvIndex, n)
@@ -312,11 +327,12 @@ func (p *permanent) encode(w *tpm2.Writer) {
 // decode reads what encode wrote; p is unchanged on an error.
 func (p *permanent) decode(b []byte) error {
 	r := tpm2.NewReader(b)
-	if m, v := r.U32(), r.U16(); r.Err() == nil && (m != permanentMagic || v != stateVersion) {
-		return fmt.Errorf("%w: begins with %08x version %d, expected %08x version %d", errState, m, v, permanentMagic, stateVersion)
+	v, err := readVersion(r, permanentMagic)
+	if err != nil {
+		return err
 	}
 	var n permanent
-	codec{r: r}.permanent(&n)
+	codec{r: r, v: v}.permanent(&n)
 	r.End()
 	if r.Err() != nil {
 		return fmt.Errorf("%w: %v at byte %d of %d", errState, r.Err(), r.Offset(), len(b))
@@ -328,12 +344,24 @@ func (p *permanent) decode(b []byte) error {
 	return nil
 }
 
+// readVersion reads magic and version.
+func readVersion(r *tpm2.Reader, magic uint32) (uint16, error) {
+	m, v := r.U32(), r.U16()
+	if r.Err() == nil && (m != magic || v < oldestVersion || v > stateVersion) {
+		return 0, fmt.Errorf("%w: begins with %08x version %d, expected %08x version %d to %d", errState, m, v, magic, oldestVersion, stateVersion)
+	}
+	return v, nil
+}
+
 // check refuses a state that would break what the engine relies on.
 func (p *permanent) check() error {
 	for _, s := range [][]byte{p.epSeed, p.spSeed, p.ppSeed, p.ehProof, p.shProof, p.phProof} {
 		if len(s) != seedSize {
 			return fmt.Errorf("%w: a seed has %d bytes, expected %d", errState, len(s), seedSize)
 		}
+	}
+	if p.bufferSize != 0 && p.bufferSize != 4096 && p.bufferSize != 8192 {
+		return fmt.Errorf("%w: buffer size %d", errState, p.bufferSize)
 	}
 	if !p.auditHash.IsHash() {
 		return fmt.Errorf("%w: audit hash %v", errState, p.auditHash)
@@ -481,10 +509,11 @@ func (t *TPM) SetState(permanentState, volatileState []byte) error {
 	var time uint64
 	if volatileState != nil {
 		r := tpm2.NewReader(volatileState)
-		if m, v := r.U32(), r.U16(); r.Err() == nil && (m != volatileMagic || v != stateVersion) {
-			return fmt.Errorf("%w: begins with %08x version %d, expected %08x version %d", errState, m, v, volatileMagic, stateVersion)
+		v, err := readVersion(r, volatileMagic)
+		if err != nil {
+			return err
 		}
-		codec{r: r}.volatile(&n, &time)
+		codec{r: r, v: v}.volatile(&n, &time)
 		r.End()
 		if r.Err() != nil {
 			return fmt.Errorf("%w: %v at byte %d of %d", errState, r.Err(), r.Offset(), len(volatileState))

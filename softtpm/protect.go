@@ -15,9 +15,10 @@ const ivSize = 16
 // protection holds the two keys that a secret seed gives (Part 1, 23.4 and
 // 24): one to encrypt what is named name, one for its integrity.
 type protection struct {
-	hash tpm2.Alg
-	sym  []byte
-	mac  []byte
+	hash   tpm2.Alg
+	cipher uint16
+	sym    []byte
+	mac    []byte
 }
 
 // newProtection derives the keys for an object or credential with the given
@@ -25,9 +26,9 @@ type protection struct {
 func newProtection(hash tpm2.Alg, seed []byte, sym tpm2.SymDef, name []byte) protection {
 	h := tpmcrypto.Hash(hash)
 	return protection{
-		hash: hash,
-		sym:  tpmcrypto.KDFa(h, seed, "STORAGE", name, nil, int(sym.KeyBits)),
-		mac:  tpmcrypto.KDFa(h, seed, "INTEGRITY", nil, nil, 8*h.Size()),
+		hash: hash, cipher: uint16(sym.Alg),
+		sym: tpmcrypto.KDFa(h, seed, "STORAGE", name, nil, int(sym.KeyBits)),
+		mac: tpmcrypto.KDFa(h, seed, "INTEGRITY", nil, nil, 8*h.Size()),
 	}
 }
 
@@ -38,9 +39,9 @@ func (p protection) wipe() {
 
 // cfb encrypts or decrypts data in place.
 func (p protection) cfb(iv, data []byte, decrypt bool) {
-	b, err := tpmcrypto.NewAES(p.sym)
+	b, err := tpmcrypto.NewCipher(p.cipher, p.sym)
 	if err != nil {
-		panic(err) // objects have key sizes of AES only
+		panic(err) // objects have known ciphers and key sizes only
 	}
 	if decrypt {
 		tpmcrypto.CFBDecrypt(b, iv, data)

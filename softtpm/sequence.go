@@ -21,6 +21,7 @@ const (
 	seqSign                  // SignSequenceStart
 	seqVerify                // VerifySequenceStart
 	seqROT                   // ROT_MSG1 and ROT_MSG2: no message, see transfer
+	seqCMAC                  // MAC_Start with a symmetric key
 )
 
 // sequence is the state of a sequence object (Part 1, 32.4; version 185:
@@ -28,9 +29,9 @@ const (
 // changed copy.
 type sequence struct {
 	kind    seqKind
-	alg     tpm2.Alg // hash of seqHash and seqHMAC, of the message in seqSign and seqVerify
+	alg     tpm2.Alg // hash of seqHash and seqHMAC, of the message in seqSign and seqVerify; cipher of seqCMAC
 	running [][]byte // marshalled hash states: one per bank in seqEvent, else one
-	key     []byte   // HMAC key
+	key     []byte   // HMAC or cipher key
 	mu      []byte   // marshalled µ of pure ML-DSA, in place of running
 	msg     []byte   // marshalled ticketHash of the message, in seqVerify: for the ticket
 	length  uint64   // bytes so far
@@ -75,6 +76,9 @@ func (s *sequence) visit(x codec) {
 
 // valid says whether all hash states can be taken up again.
 func (s *sequence) valid() bool {
+	if s.kind == seqCMAC {
+		return len(s.running) == 1 && s.msg == nil && s.mu == nil && s.cmac() != nil
+	}
 	algs := s.algs()
 	if s.kind > seqVerify || len(s.running) != len(algs) {
 		return false
@@ -137,6 +141,30 @@ func newHashSequence(kind seqKind, alg tpm2.Alg, key []byte) *sequence {
 	return s
 }
 
+// newCMACSequence starts a CMAC sequence with a cipher key.
+func newCMACSequence(cipher tpm2.Alg, key []byte) *sequence {
+	s := &sequence{kind: seqCMAC, alg: cipher, key: slices.Clone(key)}
+	b, err := tpmcrypto.NewCipher(uint16(cipher), key)
+	if err != nil {
+		panic(err) // the key was checked when it was loaded
+	}
+	s.running = [][]byte{tpmcrypto.NewCMAC(b).State()}
+	return s
+}
+
+// cmac returns the CMAC as it runs, nil if the state is not one.
+func (s *sequence) cmac() *tpmcrypto.CMAC {
+	b, err := tpmcrypto.NewCipher(uint16(s.alg), s.key)
+	if err != nil {
+		return nil
+	}
+	m, err := tpmcrypto.ResumeCMAC(b, s.running[0])
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
 // hmacPad is K0 of FIPS 198-1: the key as one block of the hash.
 func hmacPad(alg tpm2.Alg, key []byte) []byte {
 	n := tpmcrypto.Hash(alg).BlockSize()
@@ -181,6 +209,12 @@ func (s *sequence) write(p []byte) *sequence {
 		}
 		return &n
 	}
+	if s.kind == seqCMAC {
+		m := s.cmac() // valid checked it
+		m.Write(p)
+		n.running = [][]byte{m.State()}
+		return &n
+	}
 	n.running = make([][]byte, len(s.running))
 	for i, a := range s.algs() {
 		h := resume(a, s.running[i])
@@ -198,6 +232,9 @@ func (s *sequence) digest() []byte {
 			panic("softtpm: µ cannot be taken up again") // valid checked it
 		}
 		return m.Sum()
+	}
+	if s.kind == seqCMAC {
+		return s.cmac().Sum()
 	}
 	d := resume(s.algs()[0], s.running[0]).Sum(nil)
 	if s.key != nil {

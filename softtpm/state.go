@@ -51,6 +51,7 @@ type permanent struct {
 	clock        uint64  // milliseconds; in the Store at most clockInterval behind
 	maxNVCounter uint64
 	algorithmSet uint32
+	bufferSize   uint32      // CapBufferSize; 0: as Options say
 	nv           []*nvIndex  // ascending handles
 	persistent   []*object   // ascending handles
 	savedReset   *stateReset // at Shutdown(STATE)
@@ -86,6 +87,7 @@ type stateClear struct {
 	platformAuth                   []byte
 	platformPolicy                 tpm2.HA
 	pcrAuth                        [numPCRs][]byte
+	acts                           [numACTs]act
 }
 
 // volatile is lost at _TPM_Init.

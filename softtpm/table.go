@@ -25,6 +25,8 @@ const (
 	kPlatform
 	kLockout
 	kNull
+	kACT
+	kAC
 	kObject    = kTransient | kPersistent
 	kHierarchy = kOwner | kEndorsement | kPlatform | kNull // TPMI_RH_HIERARCHY+
 	kProvision = kOwner | kPlatform                        // TPMI_RH_PROVISION

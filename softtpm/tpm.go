@@ -29,6 +29,8 @@ type TPM struct {
 	rng     io.Reader
 	present bool // physical presence
 
+	told [numACTs]bool // signals of the timers that Options.OnACT knows
+
 	drtm hashSequence // of HashStart, HashData, HashEnd
 
 	c   call
@@ -135,7 +137,7 @@ func (t *TPM) save() error {
 func (t *TPM) powerOn() {
 	t.wipeVolatile()
 	t.state.volatile = volatile{}
-	t.state.reset, t.state.clear = stateReset{}, stateClear{platformPolicy: noPolicy}
+	t.state.reset, t.state.clear = stateReset{}, stateClear{platformPolicy: noPolicy, acts: newACTs()}
 	t.clk.last = t.opt.Now()
 	t.clk.time, t.clk.frac, t.clk.rate = 0, 0, 0
 	t.failed = false

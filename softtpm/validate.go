@@ -43,16 +43,13 @@ func schemeImplemented(r *tpm2.Reader, s tpm2.Scheme, rc tpm2.RC) {
 // symImplemented fails r unless the engine has the symmetric algorithm.
 func symImplemented(r *tpm2.Reader, s tpm2.SymDef) {
 	switch s.Alg {
-	case tpm2.AlgNull, tpm2.AlgAES:
+	case tpm2.AlgNull, tpm2.AlgAES, tpm2.AlgSM4:
 	case tpm2.AlgXOR:
 		if !hashImplemented(s.Hash) {
 			r.Fail(tpm2.RCHash)
 		}
 	default:
 		r.Fail(tpm2.RCSymmetric)
-	}
-	if s.Alg == tpm2.AlgAES && s.Mode == tpm2.AlgCMAC {
-		r.Fail(tpm2.RCMode)
 	}
 }
 

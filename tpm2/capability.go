@@ -23,6 +23,48 @@ const (
 	CapVendor        Cap = 0x100
 )
 
+// Capabilities that SetCapability sets (Part 2, 6.12.1): the most significant
+// byte says who may.
+const (
+	CapSettable         Cap = 0x80000000
+	CapSettableVendor   Cap = 0x00800000 // the capability is a vendor's
+	CapAuthNone         Cap = 0x80000000
+	CapAuthPlatform     Cap = 0x81000000
+	CapAuthOwner        Cap = 0x82000000
+	CapAuthPlatOrOwner  Cap = 0x83000000
+	CapAuthEndorsement  Cap = 0x84000000
+	CapAuthLockout      Cap = 0x85000000
+	capSettableAuthMask Cap = 0xFF000000
+
+	// CapBufferSize, of this project's TPM: the size in bytes of the largest
+	// command and response, 4096 or 8192, as a UINT32. The platform sets it.
+	CapBufferSize Cap = CapAuthPlatform | CapSettableVendor | 1
+)
+
+// SetAuth returns the part of a settable capability that says who may set it.
+func (c Cap) SetAuth() Cap { return c & capSettableAuthMask }
+
+// SetCapabilityData is TPMS_SET_CAPABILITY_DATA (Part 2, 10.9.3). What Data
+// holds depends on the capability.
+type SetCapabilityData struct {
+	Cap  Cap
+	Data []byte
+}
+
+func (c *SetCapabilityData) Marshal(w *Writer) {
+	w.U32(uint32(c.Cap))
+	w.Raw(c.Data)
+}
+
+// Unmarshal reads the structure to the end of r, since only the capability
+// says how long its data is.
+func (c *SetCapabilityData) Unmarshal(r *Reader) {
+	*c = SetCapabilityData{Cap: Cap(r.U32()), Data: r.Rest()}
+	if r.err != RCSuccess {
+		*c = SetCapabilityData{}
+	}
+}
+
 // PT is a property of a TPM, TPM_PT (Part 2, 6.13).
 type PT uint32
 
@@ -163,6 +205,12 @@ type TaggedPolicy struct {
 	Policy HA
 }
 
+// Bits of ACTData.Attributes, TPMA_ACT (Part 2, 8.12).
+const (
+	ACTSignaled         uint32 = 1 << 0
+	ACTPreserveSignaled uint32 = 1 << 1
+)
+
 // ACTData is TPMS_ACT_DATA (Part 2, 10.8.5).
 type ACTData struct {
 	Handle     Handle
@@ -185,6 +233,7 @@ type CapabilityData struct {
 	ACTs          []ACTData         // CapACT
 	PubKeys       []Public          // CapPubKeys
 	Vendor        []byte            // CapVendor, raw
+	BufferSize    uint32            // CapBufferSize
 }
 
 func (c CapabilityData) Marshal(w *Writer) {
@@ -253,6 +302,8 @@ func (c CapabilityData) Marshal(w *Writer) {
 		}
 	case CapVendor:
 		w.Raw(c.Vendor)
+	case CapBufferSize:
+		w.U32(c.BufferSize)
 	default:
 		w.unknown("TPMS_CAPABILITY_DATA", uint64(c.Cap))
 	}
@@ -314,6 +365,8 @@ func (c *CapabilityData) Unmarshal(r *Reader) {
 		}
 	case CapVendor:
 		c.Vendor = r.Rest()
+	case CapBufferSize:
+		c.BufferSize = r.U32()
 	default:
 		r.Fail(RCValue)
 	}

@@ -8,6 +8,8 @@ import (
 	"crypto/sha3"
 	"crypto/sha512"
 	"hash"
+
+	"github.com/emmansun/gmsm/sm3"
 )
 
 // Hash is a hash algorithm, named by its TPM_ALG_ID (Part 2, 6.3). Any other
@@ -20,6 +22,7 @@ const (
 	SHA256   Hash = 0x000B
 	SHA384   Hash = 0x000C
 	SHA512   Hash = 0x000D
+	SM3_256  Hash = 0x0012
 	SHA3_256 Hash = 0x0027
 	SHA3_384 Hash = 0x0028
 	SHA3_512 Hash = 0x0029
@@ -30,7 +33,7 @@ const MaxDigest = 64
 
 // Hashes lists the implemented algorithms in the order of their ids.
 func Hashes() []Hash {
-	return []Hash{SHA1, SHA256, SHA384, SHA512, SHA3_256, SHA3_384, SHA3_512}
+	return []Hash{SHA1, SHA256, SHA384, SHA512, SM3_256, SHA3_256, SHA3_384, SHA3_512}
 }
 
 // Available reports whether h is implemented.
@@ -41,7 +44,7 @@ func (h Hash) Size() int {
 	switch h {
 	case SHA1:
 		return 20
-	case SHA256, SHA3_256:
+	case SHA256, SM3_256, SHA3_256:
 		return 32
 	case SHA384, SHA3_384:
 		return 48
@@ -55,7 +58,7 @@ func (h Hash) Size() int {
 // Available.
 func (h Hash) BlockSize() int {
 	switch h {
-	case SHA1, SHA256:
+	case SHA1, SHA256, SM3_256:
 		return 64
 	case SHA384, SHA512:
 		return 128
@@ -80,6 +83,8 @@ func (h Hash) New() hash.Hash {
 		return sha512.New384()
 	case SHA512:
 		return sha512.New()
+	case SM3_256:
+		return sm3.New()
 	case SHA3_256:
 		return sha3.New256()
 	case SHA3_384:
@@ -111,6 +116,9 @@ func (h Hash) digestInfo() []byte {
 	case SHA1: // 1.3.14.3.2.26
 		return []byte{0x30, 0x21, 0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0x00, 0x04, 0x14}
 	}
+	if h == SM3_256 { // 1.2.156.10197.1.401 (GM/T 0006)
+		return []byte{0x30, 0x30, 0x30, 0x0c, 0x06, 0x08, 0x2a, 0x81, 0x1c, 0xcf, 0x55, 0x01, 0x83, 0x11, 0x05, 0x00, 0x04, 0x20}
+	}
 	oid := h.OID()
 	if oid == nil {
 		return nil
@@ -123,7 +131,7 @@ func (h Hash) digestInfo() []byte {
 
 // OID returns the DER encoding (tag and length included) of the hash's object
 // identifier as HashML-DSA prepends it (FIPS 204, 5.4.1), nil where FIPS 204
-// allows none (SHA-1 and what is not Available).
+// allows none (SHA-1, SM3 and what is not Available).
 func (h Hash) OID() []byte {
 	last := map[Hash]byte{SHA256: 1, SHA384: 2, SHA512: 3, SHA3_256: 8, SHA3_384: 9, SHA3_512: 10}[h]
 	if last == 0 {

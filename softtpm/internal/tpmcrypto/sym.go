@@ -7,6 +7,8 @@ import (
 	"crypto/cipher"
 	"crypto/subtle"
 	"fmt"
+
+	"github.com/emmansun/gmsm/sm4"
 )
 
 // Mode is a mode of a block cipher, named by its TPM_ALG_ID.
@@ -20,6 +22,26 @@ const (
 	CFB Mode = 0x0043
 	ECB Mode = 0x0044
 )
+
+// Block ciphers, named by their TPM_ALG_ID.
+const (
+	AES uint16 = 0x0006
+	SM4 uint16 = 0x0013
+)
+
+// NewCipher returns the block cipher alg with key; both have blocks of 16
+// octets. SM4 comes from a library that uses the processor's AES or vector
+// instructions where it can; elsewhere it reads tables, and is then not of
+// constant time.
+func NewCipher(alg uint16, key []byte) (cipher.Block, error) {
+	switch alg {
+	case AES:
+		return NewAES(key)
+	case SM4:
+		return sm4.NewCipher(key)
+	}
+	return nil, fmt.Errorf("tpmcrypto: block cipher 0x%04x is not implemented", alg)
+}
 
 // NewAES returns AES with a key of 16, 24 or 32 octets.
 func NewAES(key []byte) (cipher.Block, error) {
