@@ -401,7 +401,10 @@ func selfTest(c *call) tpm2.RC {
 func incrementalSelfTest(c *call) tpm2.RC {
 	r := c.next()
 	for n := r.Count(64); n > 0; n-- {
-		r.Alg()
+		a := r.Alg()
+		if r.Code() == tpm2.RCSuccess && !slices.ContainsFunc(algorithms, func(x tpm2.AlgProperty) bool { return x.Alg == a }) {
+			r.Fail(tpm2.RCValue)
+		}
 	}
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc

@@ -31,6 +31,7 @@ func underPolicy(t testing.TB, p *TPM, cc tpm2.CC, session tpm2.Handle, auths in
 	w.PutU32(2, uint32(w.Len()))
 	rsp := p.Execute(0, w.Bytes())
 	rc := rcOf(t, rsp)
+	seen.record(cc, rc)
 	r := tpm2.NewReader(rsp[tpm2.HeaderSize:])
 	if rc == 0 {
 		r = tpm2.NewReader(r.Bytes(int(r.U32())))

@@ -39,8 +39,15 @@ func sign(c *call) tpm2.RC {
 	if rc != tpm2.RCSuccess {
 		return rc.Parameter(2)
 	}
+	if isMLDSA(s.Alg) { // version 185, table 115: SignDigest and SignSequenceComplete are for these
+		return tpm2.RCScheme.Parameter(2)
+	}
 	return c.signChecked(o, s, nil, digest, t, 1, 3)
 }
+
+// isMLDSA says whether a is a signing scheme that came with version 185, which
+// TPM2_Sign and TPM2_VerifySignature do not know.
+func isMLDSA(a tpm2.Alg) bool { return a == tpm2.AlgMLDSA || a == tpm2.AlgHashMLDSA }
 
 // signChecked makes the checks that Sign and SignDigest share, signs, and
 // writes the signature. pDigest and pTicket are the numbers of their parameters.
@@ -85,6 +92,9 @@ func verifySignature(c *call) tpm2.RC {
 	if o.isSequence() || !o.pub.Attributes.Has(tpm2.ObjectSignEncrypt) {
 		return tpm2.RCAttributes.Handle(1)
 	}
+	if isMLDSA(sig.Alg) {
+		return tpm2.RCScheme.Parameter(2)
+	}
 	if rc := checkDigestSize(o, &sig, digest, 1); rc != tpm2.RCSuccess {
 		return rc
 	}
@@ -93,10 +103,6 @@ func verifySignature(c *call) tpm2.RC {
 			return rc.Handle(1)
 		}
 		return rc.Parameter(2)
-	}
-	if sig.Alg == tpm2.AlgMLDSA {
-		c.st.verifiedTicket(tpm2.RHNull, tpm2.STVerified, nil, nil, 0).Marshal(&c.out)
-		return tpm2.RCSuccess
 	}
 	c.st.verifiedTicket(o.hierarchy, tpm2.STVerified, digest, o.name, 0).Marshal(&c.out)
 	return tpm2.RCSuccess

@@ -37,9 +37,8 @@ func (q request) handle(t testing.TB, p *TPM) (tpm2.RC, tpm2.Handle) {
 	return rc, r.Handle()
 }
 
-// send returns the response code and what follows the header.
-func (q request) send(t testing.TB, p *TPM) (tpm2.RC, *tpm2.Reader) {
-	t.Helper()
+// bytes is the request as it is sent.
+func (q request) bytes() []byte {
 	var w tpm2.Writer
 	tag := tpm2.STNoSessions
 	if q.auth != nil {
@@ -61,9 +60,53 @@ func (q request) send(t testing.TB, p *TPM) (tpm2.RC, *tpm2.Reader) {
 		q.params(&w)
 	}
 	w.PutU32(2, uint32(w.Len()))
-	rsp := p.Execute(q.locality, w.Bytes())
+	return w.Bytes()
+}
+
+// send returns the response code and what follows the header. With the first
+// success of a command its mutants run on a copy of the TPM as it was before.
+func (q request) send(t testing.TB, p *TPM) (tpm2.RC, *tpm2.Reader) {
+	t.Helper()
+	var before *TPM
+	if commands.byCode[q.cc] != nil && seen.first(q.cc) {
+		before = copyOf(t, p)
+	}
+	rsp := p.Execute(q.locality, q.bytes())
 	rc := rcOf(t, rsp)
+	if rc == 0 {
+		seen.record(q.cc, 0)
+		if before != nil {
+			q.mutants(t, before)
+		}
+	} else if before != nil {
+		seen.again(q.cc)
+	}
 	return rc, tpm2.NewReader(rsp[tpm2.HeaderSize:])
+}
+
+// copyOf returns another TPM in the same state, without transfers under way.
+func copyOf(t testing.TB, p *TPM) *TPM {
+	t.Helper()
+	perm, err := p.PermanentState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	vol, err := p.VolatileState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := p.opt
+	now := p.clk.last
+	o.Now = func() time.Time { return now }
+	n, err := New(NewMemoryStore(), o)
+	if err == nil {
+		err = n.SetState(perm, vol)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.present, n.failed, n.drtm = p.present, p.failed, p.drtm
+	return n
 }
 
 // ok runs the request, which must succeed.
@@ -81,7 +124,9 @@ func (q request) ok(t testing.TB, p *TPM) *tpm2.Reader {
 func (q request) refused(t testing.TB, p *TPM, name string, want tpm2.RC) {
 	t.Helper()
 	now := p.clk.last
+	clock := p.opt.Now
 	p.opt.Now = func() time.Time { return now } // the Clock is part of the permanent state
+	defer func() { p.opt.Now = clock }()
 	before, err := p.PermanentState()
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +134,8 @@ func (q request) refused(t testing.TB, p *TPM, name string, want tpm2.RC) {
 	rc, _ := q.do(t, p)
 	if rc != want {
 		t.Errorf("%v, %s: %v, want %v", q.cc, name, rc, want)
+	} else {
+		seen.record(q.cc, rc)
 	}
 	if after, _ := p.PermanentState(); string(after) != string(before) && rc != 0 {
 		t.Errorf("%v, %s: an error changed the state", q.cc, name)

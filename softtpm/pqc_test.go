@@ -56,9 +56,7 @@ func writeCreate(auth, data string, p tpm2.Public) func(w *tpm2.Writer) {
 		m := w.Begin()
 		(&tpm2.SensitiveCreate{UserAuth: []byte(auth), Data: []byte(data)}).Marshal(w)
 		w.End(m)
-		m = w.Begin()
-		p.Marshal(w)
-		w.End(m)
+		sizedPublic(w, p)
 		w.Sized(nil)
 		w.U32(0)
 	}
@@ -221,12 +219,12 @@ func TestHashMLDSA(t *testing.T) {
 	}
 	verify("other").refused(t, p, "other context", tpm2.RCSignature.Parameter(3))
 	sign(digest[:31]).refused(t, p, "short digest", tpm2.RCSize.Parameter(2))
-	// TPM2_Sign still works for it.
+	// TPM2_Sign is not for it (table 115).
 	request{cc: tpm2.CCSign, handles: []tpm2.Handle{key.h}, auth: []string{""}, params: func(w *tpm2.Writer) {
 		w.Sized(digest[:])
 		w.Alg(tpm2.AlgNull)
 		noTicket.Marshal(w)
-	}}.ok(t, p)
+	}}.refused(t, p, "HashML-DSA", tpm2.RCScheme.Parameter(2))
 	// FIPS 204 has no HashML-DSA with SHA-1.
 	request{cc: tpm2.CCCreatePrimary, handles: []tpm2.Handle{tpm2.RHOwner}, auth: []string{""},
 		params: writeCreate("", "", hashMLDSATemplate(tpm2.MLDSA44, tpm2.AlgSHA1))}.refused(t, p, "SHA-1", tpm2.RCHash.Parameter(2))

@@ -48,8 +48,11 @@ func rcOf(t testing.TB, rsp []byte) tpm2.RC {
 // run sends a command in hex and returns response code and the bytes after the header.
 func run(t testing.TB, p *TPM, cmd string) (tpm2.RC, []byte) {
 	t.Helper()
-	rsp := p.Execute(0, unhex(t, cmd))
-	return rcOf(t, rsp), rsp[tpm2.HeaderSize:]
+	b := unhex(t, cmd)
+	rsp := p.Execute(0, b)
+	rc := rcOf(t, rsp)
+	recordBytes(b, rc)
+	return rc, rsp[tpm2.HeaderSize:]
 }
 
 func mustRun(t testing.TB, p *TPM, cmd string) []byte {

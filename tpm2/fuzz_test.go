@@ -32,6 +32,11 @@ type has struct{ l []HA }
 func (d *has) Marshal(w *Writer)   { MarshalHAs(w, d.l) }
 func (d *has) Unmarshal(r *Reader) { d.l = UnmarshalHAs(r) }
 
+type acOutputs struct{ l []ACOutput }
+
+func (o *acOutputs) Marshal(w *Writer)   { MarshalACOutputs(w, o.l) }
+func (o *acOutputs) Unmarshal(r *Reader) { o.l = UnmarshalACOutputs(r) }
+
 // structures lists one maker per wire structure.
 var structures = []func() both{
 	func() both { return &Public{} },
@@ -53,6 +58,9 @@ var structures = []func() both{
 	func() both { return &has{} },
 	func() both { return &AuthCommand{} },
 	func() both { return &AuthResponse{} },
+	func() both { return &SetCapabilityData{} },
+	func() both { return &ACOutput{} },
+	func() both { return &acOutputs{} },
 }
 
 // FuzzStructures: whatever is accepted encodes to the same bytes; whatever is
