@@ -9,12 +9,14 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/latch/gate"
 	"holdfast/latch/hold/cgroupskb"
+	"holdfast/latch/hold/nfqueue"
 )
 
 func init() {
@@ -40,43 +42,45 @@ func writeJSON(path string, v any) error {
 }
 
 func latchGate(g *globals) *cobra.Command {
-	var config, cgroup, statsFile, readyFile string
+	var config, statsFile, readyFile string
+	var scope gate.Scope
+	var openAtEnd bool
 	c := &cobra.Command{
-		Use:   "gate --config FILE [--cgroup PATH]",
-		Short: "Gate the processes of a control group until SIGTERM",
-		Long: `Holds every TCP connection of the processes in a control group (version 2)
-until its receiver is attested. The control group is made if it is missing;
-what is in it is gated from the first packet on. When the gate ends while
-processes are in the control group, their connections stay shut.`,
+		Use:   "gate --config FILE [SCOPE]",
+		Short: "Gate a control group, or what this machine routes, until SIGTERM",
+		Long: `Holds every TCP connection of a scope until its receiver is attested. The scope
+stands in the configuration (scope:) or is given by one of these:
+
+  --cgroup PATH     processes in a control group (version 2), made if it is missing
+  --routed DEVICE   what this machine routes for those behind a network device:
+                    containers behind a bridge, a virtual machine behind a tap
+
+What is in the scope is gated from the first packet on. When the gate ends while
+the scope may have clients, their connections stay shut; --open-at-end opens the
+scope when the gate ends in order (not when it is killed), and
+` + "`holdfast latch status --repair --open`" + ` opens what a dead gate left.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conf, err := loadGate(config)
 			if err != nil {
 				return err
 			}
-			if cgroup == "" {
-				cgroup = conf.Scope.Cgroup
-			}
-			if cgroup == "" {
-				return usageError(errors.New("which processes? give --cgroup PATH, or scope: {cgroup: PATH} in the configuration"))
+			if err := conf.Narrow(scope); err != nil {
+				return usageError(err)
 			}
 			if os.Geteuid() != 0 {
-				return unsupportedError(errors.New("latch gate needs root: control groups, eBPF and raw sockets"))
-			}
-			dir, err := gate.CgroupDir(cgroup)
-			if err != nil {
-				return unsupportedError(err)
+				return unsupportedError(errors.New("latch gate needs root: control groups, eBPF, netfilter and raw sockets"))
 			}
 			oneProcessor()
-			s, err := gate.Open(conf, dir)
+			s, err := gate.OpenScope(conf)
 			if err != nil {
 				return unsupportedError(err)
 			}
 			s.Ready(cmd.Context(), 2*time.Second)
-			slog.Info("gate is up", "cgroup", dir)
+			slog.Info("gate is up", "scope", s.Where())
 			if readyFile != "" {
-				if err := os.WriteFile(readyFile, []byte(dir+"\n"), 0o644); err != nil {
-					return errors.Join(err, s.Close())
+				if err := os.WriteFile(readyFile, []byte(s.Where()+"\n"), 0o644); err != nil {
+					return errors.Join(err, s.End(openAtEnd))
 				}
 			}
 			<-cmd.Context().Done()
@@ -84,13 +88,15 @@ processes are in the control group, their connections stay shut.`,
 			if statsFile != "" {
 				err = writeJSON(statsFile, stats)
 			}
-			return errors.Join(err, s.Close())
+			return errors.Join(err, s.End(openAtEnd))
 		},
 	}
 	c.Flags().StringVar(&config, "config", "", "configuration file of the gate")
-	c.Flags().StringVar(&cgroup, "cgroup", "", "control group, as a path below the cgroup v2 root")
+	c.Flags().StringVar(&scope.Cgroup, "cgroup", "", "control group, as a path below the cgroup v2 root")
+	c.Flags().StringSliceVar(&scope.Routed, "routed", nil, "network devices whose traffic this machine routes")
+	c.Flags().BoolVar(&openAtEnd, "open-at-end", false, "open the scope when the gate ends in order")
 	c.Flags().StringVar(&statsFile, "stats", "", "write the counters to this file as JSON at the end")
-	c.Flags().StringVar(&readyFile, "ready", "", "write the control group's folder to this file when the gate is up")
+	c.Flags().StringVar(&readyFile, "ready", "", "write what is gated to this file when the gate is up")
 	return c
 }
 
@@ -98,7 +104,7 @@ func latchStatus(g *globals) *cobra.Command {
 	var repair, open bool
 	c := &cobra.Command{
 		Use:   "status [--repair [--open]]",
-		Short: "List gated control groups; repair what a dead gate left",
+		Short: "List what is gated; repair what a dead gate left",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if open && !repair {
@@ -111,6 +117,10 @@ func latchStatus(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			routed, err := nfqueue.Status()
+			if err != nil {
+				return err
+			}
 			var bad error
 			if repair {
 				for _, l := range list {
@@ -118,18 +128,33 @@ func latchStatus(g *globals) *cobra.Command {
 						bad = errors.Join(bad, cgroupskb.Reclaim(l, open))
 					}
 				}
+				for _, l := range routed {
+					if !l.Alive && l.Here {
+						bad = errors.Join(bad, nfqueue.Reclaim(l, open))
+					}
+				}
 				if list, err = cgroupskb.Status(); err != nil {
+					return err
+				}
+				if routed, err = nfqueue.Status(); err != nil {
 					return err
 				}
 			}
 			if g.json {
-				if err := printJSON(list); err != nil {
+				all := []any{}
+				for _, l := range list {
+					all = append(all, l)
+				}
+				for _, l := range routed {
+					all = append(all, l)
+				}
+				if err := printJSON(all); err != nil {
 					return err
 				}
 				return bad
 			}
 			out := cmd.OutOrStdout()
-			if len(list) == 0 {
+			if len(list)+len(routed) == 0 {
 				fmt.Fprintln(out, "nothing is gated")
 			}
 			for _, l := range list {
@@ -142,6 +167,16 @@ func latchStatus(g *globals) *cobra.Command {
 					what = "left over; remove with --repair"
 				}
 				fmt.Fprintf(out, "%s  since %s  %s\n", l.Cgroup, l.Since.Format(time.RFC3339), what)
+			}
+			for _, l := range routed {
+				what := "gated by process " + fmt.Sprint(l.PID)
+				if !l.Alive {
+					what = "SHUT: its gate is dead; start `holdfast latch gate` for it, or use --repair --open"
+				}
+				if !l.Here {
+					what += fmt.Sprintf(" (in network namespace %d: repair it there)", l.NetNS)
+				}
+				fmt.Fprintf(out, "devices %s  since %s  %s\n", strings.Join(l.Devices, ", "), l.Since.Format(time.RFC3339), what)
 			}
 			return bad
 		},

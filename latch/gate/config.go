@@ -55,11 +55,6 @@ type Service struct {
 	Grade  Grade     `yaml:"grade"`  // hello (default), share, or mutual: this machine gives evidence too
 }
 
-// Scope says what is gated. `latch run` makes a cgroup of its own instead.
-type Scope struct {
-	Cgroup string `yaml:"cgroup"` // path below the cgroup v2 root
-}
-
 // Limits bound what the gate keeps.
 type Limits struct {
 	Connections int `yaml:"connections"` // that wait for a verdict at once; default 16,384
@@ -131,8 +126,8 @@ func (c *Config) check() error {
 	if c.Limits.Connections < 0 || c.Limits.Connections > maxConnections {
 		return fmt.Errorf("limits.connections: got %d, expected 1 to %d", c.Limits.Connections, maxConnections)
 	}
-	if c.Scope.Cgroup != "" && !filepath.IsLocal(strings.TrimPrefix(c.Scope.Cgroup, "/")) {
-		return fmt.Errorf("scope.cgroup: got %q, expected a path below the cgroup root without dots", c.Scope.Cgroup)
+	if err := c.Scope.check(); err != nil {
+		return err
 	}
 	if len(c.Services) == 0 {
 		return errors.New("services: is missing; every TLS connection would be refused")

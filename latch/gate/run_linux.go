@@ -119,6 +119,15 @@ func (s *Scoped) Close() error {
 	return s.Hold.Detach()
 }
 
+// closeOpen stops the gate and takes the hold away, also while processes are
+// inside: they send without a gate from then on.
+func (s *Scoped) closeOpen() error {
+	s.Stop()
+	close(s.quit)
+	<-s.done
+	return s.Hold.Detach()
+}
+
 // Command is a program to run in a scope of its own.
 type Command struct {
 	Args []string

@@ -43,6 +43,8 @@ type lab struct {
 	t              testing.TB
 	n              *netns.Net
 	client, server *netns.Namespace
+	router         *netns.Namespace // between them, with the gate; nil: the gate is on the client's machine
+	scope          string           // of the gate's configuration
 	dir, bin       string
 	helper         string // this test's program, which plays clients and servers
 	gated, service string // control groups
@@ -55,6 +57,9 @@ type lab struct {
 }
 
 type option func(*lab)
+
+// routed puts the gate on a router between client and server.
+func routed(l *lab) { l.scope = "routed" }
 
 // slow makes each report take this long, which the agent accepts.
 func slow(d time.Duration) option {
@@ -69,7 +74,12 @@ func newLab(t testing.TB, opts ...option) *lab {
 	for _, o := range opts {
 		o(l)
 	}
-	l.n, l.client, l.server = netns.Pair(t)
+	if l.scope == "routed" {
+		host.Need(t, "nfqueue")
+		l.n, l.client, l.router, l.server = netns.Routed(t)
+	} else {
+		l.n, l.client, l.server = netns.Pair(t)
+	}
 	var err error
 	if l.helper, err = os.Executable(); err != nil {
 		t.Fatal(err)
@@ -111,8 +121,8 @@ provider:
 plain: ["%s:8080"]
 resolvers: ["%s"]
 deadline: 5s
-scope: {cgroup: %q}
-`, name, netns.ServerV4, netns.ServerV4, netns.ServerV4, netns.ServerV4, strings.TrimPrefix(l.gated, root)))
+scope: %s
+`, name, netns.ServerV4, netns.ServerV4, netns.ServerV4, netns.ServerV4, l.scopeYAML(root)))
 
 	l.agentGroup = agent
 	l.startAgent()
@@ -134,11 +144,26 @@ func (l *lab) startAgent() {
 	}
 }
 
+func (l *lab) scopeYAML(root string) string {
+	if l.scope == "routed" {
+		return "{routed: [eth0]}"
+	}
+	return fmt.Sprintf("{cgroup: %q}", strings.TrimPrefix(l.gated, root))
+}
+
+// gateHost is the machine that the gate runs on.
+func (l *lab) gateHost() *netns.Namespace {
+	if l.router != nil {
+		return l.router
+	}
+	return l.client
+}
+
 func (l *lab) startGate() {
 	l.t.Helper()
 	os.Remove(l.path("gate.ready"))
 	l.seen = 0
-	l.gate = l.start(l.client, netns.Command{Args: []string{l.bin, "--log-format", "json", "latch", "gate", "--config", l.path("gate.yaml"),
+	l.gate = l.start(l.gateHost(), netns.Command{Args: []string{l.bin, "--log-format", "json", "latch", "gate", "--config", l.path("gate.yaml"),
 		"--ready", l.path("gate.ready"), "--stats", l.path("stats.json")}, Time: 5 * time.Minute})
 	l.waitFile(l.gate, "gate.ready")
 }

@@ -29,19 +29,11 @@ func TestRefusals(t *testing.T) {
 	if err := l.client.Sysctl("net/ipv4/tcp_fastopen", 0x5); err != nil {
 		t.Fatal(err)
 	}
-	v4 := func(port string) string { return netns.ServerV4 + ":" + port }
-	curl := func(args ...string) []string {
-		return append([]string{"curl", "-sSk", "--max-time", "8", "--resolve", "*:443:" + netns.ServerV4, "--resolve", "*:4433:" + netns.ServerV4}, args...)
-	}
+	curl := l.curl
 	sclient := func(port string, args ...string) []string {
 		return []string{"sh", "-c", fmt.Sprintf(`(printf 'GET /secret HTTP/1.0\r\n\r\n'; sleep 0.7) | timeout 8 openssl s_client -quiet -connect %s %s`, v4(port), strings.Join(args, " "))}
 	}
-	for _, tc := range []struct {
-		name    string
-		feature string
-		args    []string
-		reason  string
-	}{
+	l.refusals(t, wire, []refusal{
 		{"TLS 1.2 client", "curl", curl("--tls-max", "1.2", "https://"+name+"/"), "tls12"},
 		{"no name", "curl", curl("https://" + netns.ServerV4 + "/"), "no-name"},
 		{"unlisted name", "curl", curl("https://other.test/"), "no-policy-for-name"},
@@ -59,7 +51,22 @@ func TestRefusals(t *testing.T) {
 		{"QUIC by mapped IPv4", "", l.helperArgs("mapped", "udp", v4("443")), "udp"},
 		{"DNS elsewhere", "", l.helperArgs("udp", "10.77.9.9:53"), "udp"},
 		{"raw socket", "", l.helperArgs("icmp", netns.ServerV4), "unsupported-protocol"},
-	} {
+	})
+	if host.Has("openssl").Present {
+		l.sessions(t, wire, sclient)
+	}
+	t.Run("MPTCP", func(t *testing.T) { l.mptcp(t, wire) })
+}
+
+// A refusal is a client that must get no answer.
+type refusal struct {
+	name, feature string
+	args          []string
+	reason        string
+}
+
+func (l *lab) refusals(t *testing.T, wire *capture, list []refusal) {
+	for _, tc := range list {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.feature != "" {
 				host.Need(t, tc.feature)
@@ -67,10 +74,17 @@ func TestRefusals(t *testing.T) {
 			l.refused(t, wire, tc.args, tc.reason)
 		})
 	}
-	if host.Has("openssl").Present {
-		l.sessions(t, wire, sclient)
+}
+
+func v4(port string) string { return netns.ServerV4 + ":" + port }
+func v6(port string) string { return "[" + netns.ServerV6 + "]:" + port }
+func hexOf(s string) string { return hex.EncodeToString([]byte(s)) }
+func (l *lab) curl(args ...string) []string {
+	list := []string{"curl", "-sSk", "--max-time", "8"}
+	for _, port := range []string{nginxPort, opensslPort, goPort} {
+		list = append(list, "--resolve", "*:"+port+":"+netns.ServerV4)
 	}
-	t.Run("MPTCP", func(t *testing.T) { l.mptcp(t, wire) })
+	return append(list, args...)
 }
 
 // mptcp: SYNs with the option are refused; the kernel falls back to plain TCP

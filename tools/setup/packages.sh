@@ -20,6 +20,10 @@ tpm2_quote tpm2-tools
 swtpm      swtpm
 gnutls-cli gnutls-bin
 python3    python3
+nft        nftables
+conntrack  conntrack
+lighttpd   lighttpd
+node       nodejs
 spin       spin
 haproxy    haproxy
 nats-server nats-server

@@ -1,0 +1,691 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfqueue
+
+import (
+	"net/netip"
+	"time"
+
+	"holdfast/latch/hold"
+	"holdfast/latch/tlshello"
+)
+
+// state of a connection that is not open.
+type state uint8
+
+const (
+	begun     state = iota // the client's SYN was seen, no payload has left
+	hello                  // the ClientHello, or a part of it, has left
+	delivered              // released: what was verified is on its way to the client
+	shut                   // denied or refused: nothing passes any more
+	opened                 // the kernel's rules have it; here only for packets that were queued before that
+)
+
+const (
+	maxKept   = 64 // packets of one connection in the kernel's queue
+	maxEarly  = 8  // small outgoing segments that wait for the head of a record
+	maxStrays = 20 // records a second about packets that belong to no connection
+	headBytes = 11 // of a record that tell a ClientHello
+	forgetNew = time.Minute
+	// linger is how long an open connection is kept for packets that were queued
+	// before the one that opened it was on its way.
+	linger    = 2 * time.Second
+	forgetOld = 3 * time.Minute
+)
+
+// key names a connection as the packets show it.
+type key struct{ client, server netip.AddrPort }
+
+// flow is one connection that is not open.
+type flow struct {
+	key
+	id    hold.ID
+	state state
+	since time.Time
+
+	isn    uint32 // of the client's SYN
+	first  uint32 // of the client's payload: isn + 1
+	copied uint32 // after the last byte that was copied and let out
+	end    uint32 // after the last byte that may leave
+	second uint8  // 1: CCS before the second hello has left, 2: second hello begun
+	early  []early
+	spoke  bool // the server of a clear protocol spoke first
+
+	base   uint32 // of the server's payload
+	count  uint32 // inbound segments that were copied
+	in     tlshello.Assembler
+	retry  uint32 // bytes of the server's stream that a HelloRetryRequest takes; 0: none was seen
+	kept   []kept // inbound packets in the kernel's queue, in order of arrival
+	proved uint32 // of a delivered flow: sequence number after the verified bytes
+	sent   uint32 // after the furthest inbound byte that was delivered in order
+
+	ack   uint32 // last acknowledgement of the client
+	told  uint32 // reasons that were reported, one bit each
+	reset bool   // refused: the next packet to the client becomes a reset
+	noRST bool   // denied at its SYN: the client's kernel may try again without what was wrong
+}
+
+// early is an outgoing segment that is too short to be judged.
+type early struct {
+	id      uint32
+	payload []byte
+	p       packet
+}
+
+type kept struct {
+	id       uint32
+	seq, len uint32
+}
+
+// what happens to a queued packet.
+type action uint8
+
+const (
+	drop    action = iota
+	pass           // it goes on; the connection stays held
+	release        // it goes on, and opens the connection
+)
+
+type verdict struct {
+	id      uint32
+	act     action
+	instead []byte // what goes on in the packet's place; nil: the packet
+}
+
+// passing says how a destination passes.
+type passing uint8
+
+const (
+	gated  passing = iota
+	clear_         // unless it begins like TLS
+	always         // the rules let it pass by themselves; here for what the queue still saw
+)
+
+// tracker decides about queued packets. It makes no system call.
+type tracker struct {
+	flows   map[key]*flow
+	byID    map[hold.ID]*flow
+	late    []*flow // open ones, oldest first
+	max     int
+	plain   func(netip.AddrPort) passing
+	newID   func() hold.ID
+	verdict []verdict     // to be given to the kernel
+	records []hold.Record // to be given to the gate
+	told    []*flow       // whose client was told by a packet of the server's: now the server is due
+	strayAt time.Time
+	strays  int
+	wake    bool       // a record that should not wait is among them
+	inbound bool       // an Inbound record came
+	counts  [32]uint64 // packets dropped, by reason
+}
+
+func newTracker(max int, plain func(netip.AddrPort) passing, newID func() hold.ID) *tracker {
+	return &tracker{flows: map[key]*flow{}, byID: map[hold.ID]*flow{}, max: max, plain: plain, newID: newID}
+}
+
+func (t *tracker) say(id uint32, a action) { t.verdict = append(t.verdict, verdict{id: id, act: a}) }
+
+func (t *tracker) record(f *flow, k hold.Kind, r hold.Reason, now time.Time) *hold.Record {
+	t.records = append(t.records, hold.Record{Kind: k, Reason: r, ID: f.id, Local: f.client, Remote: f.server, At: now})
+	if k != hold.Inbound {
+		t.wake = true
+	} else {
+		t.inbound = true
+	}
+	return &t.records[len(t.records)-1]
+}
+
+// deny drops a packet, tells the gate once per reason, and shuts the flow.
+func (t *tracker) deny(f *flow, id uint32, r hold.Reason, now time.Time) {
+	t.counts[r]++
+	t.say(id, drop)
+	t.discard(f)
+	f.state = shut
+	if f.told&(1<<r) == 0 {
+		f.told |= 1 << r
+		t.record(f, hold.Denied, r, now)
+	}
+}
+
+// dropped drops a packet that TCP may send again.
+func (t *tracker) dropped(id uint32, r hold.Reason) {
+	t.counts[r]++
+	t.say(id, drop)
+}
+
+// discard drops what is queued of a flow.
+func (t *tracker) discard(f *flow) {
+	for _, k := range f.kept {
+		t.say(k.id, drop)
+	}
+	for _, e := range f.early {
+		t.say(e.id, drop)
+	}
+	f.kept, f.early = nil, nil
+}
+
+func (t *tracker) add(k key, now time.Time) *flow {
+	if old := t.flows[k]; old != nil {
+		t.remove(old)
+	}
+	if len(t.flows) >= t.max {
+		return nil
+	}
+	f := &flow{key: k, id: t.newID(), since: now}
+	t.flows[k], t.byID[f.id] = f, f
+	return f
+}
+
+func (t *tracker) remove(f *flow) {
+	t.discard(f)
+	delete(t.byID, f.id)
+	if t.flows[f.key] == f {
+		delete(t.flows, f.key)
+	}
+}
+
+// stray reports what belongs to no connection that could be released.
+func (t *tracker) stray(id uint32, p *packet, r hold.Reason, now time.Time) {
+	t.dropped(id, r)
+	if now.Sub(t.strayAt) > time.Second {
+		t.strayAt, t.strays = now, 0
+	}
+	if t.strays++; t.strays <= maxStrays { // enough for a log, and no flood
+		t.records = append(t.records, hold.Record{Kind: hold.Denied, Reason: r, ID: t.newID(), Local: p.src, Remote: p.dst, At: now})
+		t.wake = true
+	}
+}
+
+// outbound takes a packet from a client.
+func (t *tracker) outbound(id uint32, b []byte, now time.Time) {
+	t.expire(now)
+	p, why := parsePacket(b)
+	if why != hold.ReasonNone {
+		t.stray(id, &p, why, now)
+		return
+	}
+	if p.proto == protoUDP {
+		t.stray(id, &p, hold.ReasonUDP, now)
+		return
+	}
+	pl := t.plain(p.dst)
+	if pl == always {
+		t.say(id, pass)
+		return
+	}
+	k := key{p.src, p.dst}
+	f := t.flows[k]
+	if p.flags&(flagSYN|flagACK) == flagSYN {
+		t.syn(id, k, &p, now)
+		return
+	}
+	if p.size == 0 { // flags that the rules leave to us
+		t.say(id, pass)
+		return
+	}
+	if f == nil {
+		if f = t.add(k, now); f == nil {
+			t.dropped(id, hold.ReasonLostCopy)
+			return
+		}
+		f.copied, f.end, f.ack, f.first = p.seq, p.seq, p.ack, p.seq
+		t.deny(f, id, hold.ReasonNotFromSYN, now)
+		return
+	}
+	f.ack = p.ack
+	switch f.state {
+	case shut:
+		t.dropped(id, hold.ReasonNone)
+	case opened:
+		t.say(id, release)
+	case begun:
+		t.begins(f, id, &p, pl, now)
+	case hello:
+		t.continues(f, id, &p, now)
+	case delivered:
+		switch {
+		case int32(p.seq-f.copied) < 0: // the ClientHello again
+			t.say(id, pass)
+		case int32(p.ack-f.proved) >= 0: // TCP has taken what was verified
+			t.say(id, release)
+			t.record(f, hold.Released, hold.ReasonNone, now)
+			t.open(f, now)
+		default:
+			t.dropped(id, hold.ReasonNotTaken)
+		}
+	}
+}
+
+// open keeps a connection that was just opened for a moment.
+func (t *tracker) open(f *flow, now time.Time) {
+	t.discard(f)
+	f.state, f.since, f.in = opened, now, tlshello.Assembler{}
+	t.late = append(t.late, f)
+}
+
+// expire forgets open connections whose moment is over.
+func (t *tracker) expire(now time.Time) {
+	for len(t.late) > 0 && now.Sub(t.late[0].since) > linger {
+		if f := t.late[0]; f.state == opened {
+			t.remove(f)
+		}
+		t.late[0] = nil
+		t.late = t.late[1:]
+	}
+}
+
+func (t *tracker) syn(id uint32, k key, p *packet, now time.Time) {
+	f := t.add(k, now)
+	if f == nil {
+		t.dropped(id, hold.ReasonLostCopy)
+		return
+	}
+	f.isn = p.seq
+	f.first, f.copied, f.end = p.seq+1, p.seq+1, p.seq+1
+	switch {
+	case p.size > 0:
+		f.noRST = true
+		t.deny(f, id, hold.ReasonSYNData, now)
+	case p.mptcp:
+		f.noRST = true
+		t.deny(f, id, hold.ReasonMPTCP, now)
+	default:
+		t.say(id, pass)
+	}
+}
+
+// begins takes the first payload of a connection.
+func (t *tracker) begins(f *flow, id uint32, p *packet, pl passing, now time.Time) {
+	if len(p.payload) < p.size && len(p.payload) < hold.MaxClientHello {
+		t.deny(f, id, hold.ReasonPacket, now)
+		return
+	}
+	at := f.first
+	var head []byte
+	for _, e := range f.early {
+		head = append(head, e.payload...)
+		at += uint32(len(e.payload))
+	}
+	if p.seq != at {
+		if int32(p.seq-at) < 0 && len(f.early) > 0 {
+			t.dropped(id, hold.ReasonNone) // again what already waits
+		} else if len(f.early) > 0 {
+			t.dropped(id, hold.ReasonNone) // a gap: TCP sends it again
+		} else {
+			t.deny(f, id, hold.ReasonNotFromSYN, now)
+		}
+		return
+	}
+	head = append(head, p.payload[:min(len(p.payload), headBytes)]...)
+	if pl == clear_ && (head[0] != 0x16 || len(head) > 1 && head[1] != 3) {
+		for _, e := range f.early {
+			t.say(e.id, pass)
+		}
+		f.early = nil
+		t.say(id, release)
+		t.open(f, now)
+		return
+	}
+	if f.spoke { // the server spoke in the clear, and now this looks like TLS
+		t.deny(f, id, hold.ReasonServerFirst, now)
+		return
+	}
+	total := at - f.first + uint32(p.size)
+	if len(head) < headBytes {
+		if prefix := helloPrefix(head); !prefix || len(f.early) >= maxEarly {
+			t.deny(f, id, hold.ReasonNotTLS, now)
+			return
+		}
+		e := early{id: id, payload: append([]byte(nil), p.payload...), p: *p}
+		e.p.payload = e.payload
+		f.early = append(f.early, e)
+		return
+	}
+	n := helloLength(head)
+	switch {
+	case n == 0:
+		t.deny(f, id, hold.ReasonNotTLS, now)
+		return
+	case n > hold.MaxClientHello:
+		t.deny(f, id, hold.ReasonTooLong, now)
+		return
+	case total > n:
+		t.deny(f, id, hold.ReasonEarlyBytes, now)
+		return
+	}
+	f.state = hello
+	f.end = f.first + n
+	f.base = p.ack
+	f.in.Reset(f.base, hold.Window)
+	for _, e := range f.early {
+		t.out(f, e.id, &e.p, now)
+	}
+	f.early = nil
+	t.out(f, id, p, now)
+}
+
+// out lets a piece of a ClientHello leave, with a copy.
+func (t *tracker) out(f *flow, id uint32, p *packet, now time.Time) {
+	r := t.record(f, hold.Outbound, hold.ReasonNone, now)
+	r.Seq, r.Base, r.Len = p.seq, f.first, uint32(p.size)
+	r.Data = append([]byte(nil), p.payload...)
+	f.copied = p.seq + uint32(p.size)
+	t.say(id, pass)
+}
+
+// continues takes payload behind the start of the ClientHello: the rest of it,
+// or, after a HelloRetryRequest, the second one with its change_cipher_spec.
+func (t *tracker) continues(f *flow, id uint32, p *packet, now time.Time) {
+	last := p.seq + uint32(p.size)
+	if len(p.payload) < p.size {
+		t.dropped(id, hold.ReasonPacket)
+		return
+	}
+	if int32(p.seq-f.first) >= 0 && int32(last-f.end) <= 0 {
+		switch {
+		case int32(last-f.copied) <= 0:
+			t.say(id, pass)
+		case p.seq == f.copied:
+			t.out(f, id, p, now)
+		default:
+			t.dropped(id, hold.ReasonNone)
+		}
+		return
+	}
+	skip := uint32(0)
+	b := p.payload
+	switch {
+	case f.copied == f.end && p.seq == f.end && f.second == 0 && f.retry == 0:
+		// Behind a whole ClientHello, before any answer: early data.
+		t.deny(f, id, hold.ReasonEarlyBytes, now)
+		return
+	case f.copied != f.end && int32(p.seq-f.end) < 0 && int32(last-f.end) > 0:
+		t.deny(f, id, hold.ReasonEarlyBytes, now)
+		return
+	case f.retry == 0 || f.second == 2 || f.copied != f.end || p.seq != f.end:
+		t.dropped(id, hold.ReasonNone)
+		return
+	}
+	if f.second == 0 && b[0] == 0x14 {
+		if len(b) < 6 || string(b[:6]) != "\x14\x03\x03\x00\x01\x01" {
+			t.dropped(id, hold.ReasonNone)
+			return
+		}
+		if len(b) == 6 { // Go sends it alone. It reveals nothing.
+			f.second = 1
+			f.end = last
+			t.out(f, id, p, now)
+			return
+		}
+		skip = 6
+	}
+	if len(b) < int(skip)+headBytes {
+		t.dropped(id, hold.ReasonNone)
+		return
+	}
+	n := helloLength(b[skip:])
+	if n == 0 || n > hold.MaxClientHello-6 || uint32(p.size) > skip+n {
+		t.dropped(id, hold.ReasonNone)
+		return
+	}
+	f.second = 2
+	f.end = p.seq + skip + n
+	t.out(f, id, p, now)
+}
+
+// helloLength is the length of the record at b, header included, if it holds
+// exactly one ClientHello; else 0. len(b) >= headBytes.
+func helloLength(b []byte) uint32 {
+	rec := uint32(b[3])<<8 | uint32(b[4])
+	msg := uint32(b[6])<<16 | uint32(b[7])<<8 | uint32(b[8])
+	if b[0] != 0x16 || b[1] != 3 || b[2] > 4 || b[5] != 1 || msg+4 != rec || b[9] != 3 {
+		return 0
+	}
+	return rec + 5
+}
+
+// helloPrefix says whether a few bytes can become the head of a ClientHello.
+func helloPrefix(b []byte) bool {
+	for i, c := range b {
+		switch {
+		case i == 0 && c != 0x16, i == 1 && c != 3, i == 2 && c > 4, i == 5 && c != 1, i == 9 && c != 3:
+			return false
+		}
+	}
+	return true
+}
+
+// fromServer takes a packet to a client.
+func (t *tracker) fromServer(id uint32, b []byte, now time.Time) {
+	p, why := parsePacket(b)
+	if why != hold.ReasonNone || p.proto != protoTCP {
+		t.dropped(id, hold.ReasonPacket) // not understood: the client must not see it
+		return
+	}
+	pl := t.plain(p.src)
+	if pl == always {
+		t.say(id, pass)
+		return
+	}
+	f := t.flows[key{p.dst, p.src}]
+	switch {
+	case f == nil:
+		t.dropped(id, hold.ReasonNotFromSYN)
+		return
+	case f.state == shut:
+		t.instead(f, id)
+		return
+	case f.state == opened:
+		t.say(id, pass)
+		return
+	case p.flags&flagURG != 0:
+		if pl == clear_ && f.state == begun {
+			t.say(id, pass)
+			return
+		}
+		// Urgent data is taken out of what the program reads.
+		t.deny(f, id, hold.ReasonUrgent, now)
+		return
+	case p.size == 0:
+		t.say(id, pass)
+		return
+	case f.state == begun && pl == clear_:
+		f.spoke = true
+		t.say(id, pass)
+		return
+	case f.state == begun:
+		t.deny(f, id, hold.ReasonServerFirst, now)
+		return
+	}
+	t.inboundPayload(f, id, &p, now)
+}
+
+func (t *tracker) inboundPayload(f *flow, id uint32, p *packet, now time.Time) {
+	from := int64(int32(p.seq - f.base))
+	for _, k := range f.kept {
+		if k.seq == p.seq && k.len == uint32(p.size) && from >= hold.Window {
+			t.dropped(id, hold.ReasonNone) // the server tried again; the first one waits
+			return
+		}
+	}
+	near := from < hold.Window
+	room := int64(max(0, hold.Window-max(from, 0)))
+	data := p.payload
+	if from < 0 {
+		data = data[min(int64(len(data)), -from):]
+	}
+	data = data[:min(int64(len(data)), room)]
+	if need := min(int64(p.size)+min(from, 0), room); near && int64(len(data)) < need {
+		t.deny(f, id, hold.ReasonLostCopy, now) // the queue cut what must be examined
+		return
+	}
+	again := false
+	if near {
+		seq := p.seq
+		if from < 0 {
+			seq = f.base
+		}
+		before := len(f.in.Bytes())
+		err := f.in.Add(seq, data, len(data))
+		again = err == nil && from >= 0 && from+int64(len(data)) <= int64(before) && int64(p.size) == int64(len(data))
+		if err != nil {
+			// Another version of bytes that were there: never delivered. The gate
+			// sees by the copy what differs.
+			if f.state == hello {
+				t.copyIn(f, p, now)
+			}
+			t.deny(f, id, hold.ReasonUnexamined, now)
+			return
+		}
+	}
+	if f.state == delivered {
+		t.say(id, pass)
+		return
+	}
+	if again {
+		for _, k := range f.kept {
+			if int32(p.seq-k.seq) >= 0 && int32(p.seq+uint32(p.size)-k.seq-k.len) <= 0 {
+				t.dropped(id, hold.ReasonNone)
+				return
+			}
+		}
+		// Delivered before (a HelloRetryRequest), and lost on the way.
+		t.copyIn(f, p, now)
+		t.say(id, pass)
+		return
+	}
+	if len(f.kept) >= maxKept {
+		t.dropped(id, hold.ReasonNone)
+		return
+	}
+	if near {
+		t.copyIn(f, p, now)
+	}
+	f.kept = append(f.kept, kept{id, p.seq, uint32(p.size)})
+	t.deliverPlain(f)
+}
+
+// copyIn gives the gate a copy of an inbound segment.
+func (t *tracker) copyIn(f *flow, p *packet, now time.Time) {
+	f.count++
+	r := t.record(f, hold.Inbound, hold.ReasonNone, now)
+	r.Seq, r.Base, r.Count, r.Len = p.seq, f.base, f.count, uint32(p.size)
+	n := min(len(p.payload), max(0, hold.Window-int(int32(p.seq-f.base))))
+	r.Data = append([]byte(nil), p.payload[:n]...)
+}
+
+// deliverPlain delivers what the client must have to go on or to end: a
+// HelloRetryRequest, or an alert in place of a hello. No packet with a byte
+// behind that goes along.
+func (t *tracker) deliverPlain(f *flow) {
+	if f.retry == 0 {
+		f.retry = retryLength(f.in.Bytes())
+	}
+	n := f.retry
+	if b := f.in.Bytes()[n:]; len(b) >= 7 && string(b[:1]) == "\x15" && b[1] == 3 && b[3] == 0 && b[4] == 2 {
+		n += 7
+	}
+	rest := f.kept[:0]
+	for _, k := range f.kept {
+		if int32(k.seq+k.len-f.base) <= int32(n) {
+			t.say(k.id, pass)
+		} else {
+			rest = append(rest, k)
+		}
+	}
+	f.kept = rest
+}
+
+// retryRandom marks a HelloRetryRequest (RFC 8446, section 4.1.3).
+const retryRandom = "\xcf\x21\xad\x74\xe5\x9a\x61\x11\xbe\x1d\x8c\x02\x1e\x65\xb8\x91\xc2\xa2\x11\x16\x7a\xbb\x8c\x5e\x07\x9e\x09\xe2\xc8\xa8\x33\x9c"
+
+// retryLength is the number of bytes that a HelloRetryRequest at the start of
+// the stream takes, with change_cipher_spec records behind it; 0 if there is none.
+func retryLength(b []byte) uint32 {
+	if len(b) < 43 || b[0] != 0x16 || b[1] != 3 || b[5] != 2 || string(b[11:43]) != retryRandom {
+		return 0
+	}
+	n := 5 + int(b[3])<<8 + int(b[4])
+	if msg := 5 + 4 + int(b[6])<<16 + int(b[7])<<8 + int(b[8]); msg != n || n > len(b) {
+		return 0
+	}
+	for len(b) >= n+6 && string(b[n:n+6]) == "\x14\x03\x03\x00\x01\x01" {
+		n += 6
+	}
+	return uint32(n)
+}
+
+// release delivers what was verified.
+func (t *tracker) release(v hold.Verdict, now time.Time) {
+	f := t.byID[v.ID]
+	if f == nil || f.state != hello && f.state != delivered {
+		return
+	}
+	if f.state == delivered {
+		return // under way
+	}
+	n := v.End - f.base
+	switch {
+	case f.copied != f.end || n == 0 || n > hold.Window || v.Examined != f.count:
+		t.counts[hold.ReasonUnexamined]++
+		t.record(f, hold.Retry, hold.ReasonUnexamined, now)
+		return
+	case int(n) > len(f.in.Bytes()):
+		t.counts[hold.ReasonNotTaken]++
+		t.record(f, hold.Retry, hold.ReasonNotTaken, now)
+		return
+	}
+	f.state, f.proved, f.sent = delivered, v.End, f.base+uint32(len(f.in.Bytes()))
+	for _, k := range f.kept {
+		t.say(k.id, pass)
+		if end := k.seq + k.len; int32(k.seq-f.sent) <= 0 && int32(end-f.sent) > 0 {
+			f.sent = end
+		}
+	}
+	f.kept = nil
+}
+
+// next is what the client's TCP expects next of the server, as far as is known:
+// a reset with another number would only be challenged (RFC 5961).
+func (f *flow) next() uint32 {
+	if f.state == delivered && int32(f.sent-f.ack) > 0 {
+		return f.sent
+	}
+	return f.ack
+}
+
+// refuse shuts a connection and tells the client: a packet of the server's
+// becomes a reset, since that passes every address translation on its way. If
+// none waits, the next one that comes will do.
+func (t *tracker) refuse(f *flow) {
+	f.reset = !f.noRST
+	if len(f.kept) > 0 {
+		id := f.kept[0].id
+		f.kept = f.kept[1:]
+		t.instead(f, id)
+	}
+	t.discard(f)
+	f.state = shut
+}
+
+// instead lets a reset go to the client in a packet's place.
+func (t *tracker) instead(f *flow, id uint32) {
+	if !f.reset {
+		t.say(id, drop)
+		return
+	}
+	f.reset = false
+	t.told = append(t.told, f)
+	t.verdict = append(t.verdict, verdict{id: id, act: pass, instead: encodeReset(f.server, f.client, f.next(), f.copied)})
+}
+
+// sweep forgets what has ended without a word.
+func (t *tracker) sweep(now time.Time) {
+	t.expire(now)
+	for _, f := range t.flows {
+		age := now.Sub(f.since)
+		if age > forgetOld || age > forgetNew && (f.state == begun || f.state == shut) {
+			t.remove(f)
+		}
+	}
+}
