@@ -279,19 +279,24 @@ func TestRoutedNAT(t *testing.T) {
 			t.Errorf("a connection from %v: the address was not translated", src)
 		}
 	}
-	// A refusal tells both ends, through the translation.
-	l.forget()
-	began := time.Now()
-	out, err := l.client.Run(l.helperArgs("get", "192.0.2.9:443", "other.test", "/", "1")...)
-	if e := l.events("refused"); err == nil || len(e) != 1 || time.Since(began) > 3*time.Second {
-		t.Errorf("after %v: %v %s; the gate says %+v", time.Since(began), err, out, e)
-	}
-	reset := false
-	for _, p := range wire.packets() {
-		reset = reset || p.flags&4 != 0 && p.dst.Port() == 8443
-	}
-	if !reset {
-		t.Error("the server was not told")
+	// A refusal tells the client through both translations, and the server where
+	// its address was not translated.
+	for _, to := range []string{v4(goPort), "192.0.2.9:443"} {
+		l.forget()
+		began := time.Now()
+		out, err := l.client.RunCommand(netns.Command{Args: l.helperArgs("get", to, "other.test", "/", "1"), Time: 10 * time.Second})
+		if e := l.events("refused"); err == nil || len(e) != 1 || time.Since(began) > 3*time.Second {
+			t.Errorf("%s after %v: %v %s; the gate says %+v", to, time.Since(began), err, out, e)
+		}
+		reset := false
+		for range 10 {
+			for _, p := range wire.packets() {
+				reset = reset || p.flags&4 != 0 && p.dst.Port() == 8443
+			}
+		}
+		if !reset {
+			t.Error("the server was not told")
+		}
 	}
 }
 

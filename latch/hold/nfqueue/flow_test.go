@@ -349,6 +349,21 @@ func TestRefuseTellsTheClient(t *testing.T) {
 	}
 }
 
+// TestResetSums: both checksums of a reset are right, in IPv4 and IPv6.
+func TestResetSums(t *testing.T) {
+	b := encodeReset(serverEnd, clientEnd, 1, 2)
+	if fold(partial(b[:20], 0)) != 0 || fold(partial(b[20:], partial(b[12:20], protoTCP+20))) != 0 {
+		t.Errorf("%x", b)
+	}
+	b = encodeReset(netip.MustParseAddrPort("[2001:db8::1]:443"), netip.MustParseAddrPort("[2001:db8::2]:40000"), 0xfffffffe, 3)
+	if fold(partial(b[40:], partial(b[8:40], protoTCP+20))) != 0 {
+		t.Errorf("%x", b)
+	}
+	if p, why := parsePacket(b); why != hold.ReasonNone || p.flags != flagRST|flagACK || p.seq != 0xfffffffe || p.ack != 3 || p.size != 0 {
+		t.Errorf("%+v %v", p, why)
+	}
+}
+
 // TestPortReuse: a SYN makes a new connection of the same name, whose release
 // is its own.
 func TestPortReuseIsNew(t *testing.T) {

@@ -17,6 +17,7 @@ func encodeReset(from, to netip.AddrPort, seq, ack uint32) []byte {
 		s, d := from.Addr().As4(), to.Addr().As4()
 		copy(b[12:], s[:])
 		copy(b[16:], d[:])
+		binary.BigEndian.PutUint16(b[10:], fold(partial(b[:20], 0)))
 		sum, t = partial(b[12:20], 0), b[20:]
 	} else {
 		b = make([]byte, 60)
@@ -32,12 +33,16 @@ func encodeReset(from, to netip.AddrPort, seq, ack uint32) []byte {
 	e.PutUint32(t[4:], seq)
 	e.PutUint32(t[8:], ack)
 	t[12], t[13] = 5<<4, flagRST|flagACK
-	sum = partial(t[:20], sum+protoTCP+20)
+	e.PutUint16(t[16:], fold(partial(t[:20], sum+protoTCP+20)))
+	return b
+}
+
+// fold makes the Internet checksum (RFC 1071) of a sum of words.
+func fold(sum uint32) uint16 {
 	for sum>>16 != 0 {
 		sum = sum&0xffff + sum>>16
 	}
-	e.PutUint16(t[16:], ^uint16(sum))
-	return b
+	return ^uint16(sum)
 }
 
 // partial adds the 16-bit words of b (even length) to s.
