@@ -45,20 +45,30 @@ func latchGate(g *globals) *cobra.Command {
 	var config, statsFile, readyFile string
 	var scope gate.Scope
 	var openAtEnd bool
+	var try time.Duration
 	c := &cobra.Command{
 		Use:   "gate --config FILE [SCOPE]",
-		Short: "Gate a control group, or what this machine routes, until SIGTERM",
+		Short: "Gate a control group, unit, user, network namespace, machine or router until SIGTERM",
 		Long: `Holds every TCP connection of a scope until its receiver is attested. The scope
 stands in the configuration (scope:) or is given by one of these:
 
   --cgroup PATH     processes in a control group (version 2), made if it is missing
+  --unit NAME       a systemd unit or slice; also when it is started again
+  --user NAME       sockets that a user makes, wherever his processes are
+  --netns NAME      sockets of a network namespace (name below /run/netns, or path)
+  --machine         every socket of this machine, except what scope: exempt: in the
+                    configuration names: control groups, units, users, UDP
+                    destinations, and local ports whose accepted connections pass
   --routed DEVICE   what this machine routes for those behind a network device:
                     containers behind a bridge, a virtual machine behind a tap
 
 What is in the scope is gated from the first packet on. When the gate ends while
 the scope may have clients, their connections stay shut; --open-at-end opens the
 scope when the gate ends in order (not when it is killed), and
-` + "`holdfast latch status --repair --open`" + ` opens what a dead gate left.`,
+` + "`holdfast latch status --repair --open`" + ` opens what a dead gate left. --try 2m ends
+the gate and opens the scope after two minutes, whatever else has happened: use it
+first with --machine from a remote shell, for connections that were there before
+the gate stay shut unless they are exempted (port 22).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conf, err := loadGate(config)
@@ -67,6 +77,9 @@ scope when the gate ends in order (not when it is killed), and
 			}
 			if err := conf.Narrow(scope); err != nil {
 				return usageError(err)
+			}
+			if try < 0 {
+				return usageError(errors.New("--try: expected a time above 0"))
 			}
 			if os.Geteuid() != 0 {
 				return unsupportedError(errors.New("latch gate needs root: control groups, eBPF, netfilter and raw sockets"))
@@ -83,7 +96,16 @@ scope when the gate ends in order (not when it is killed), and
 					return errors.Join(err, s.End(openAtEnd))
 				}
 			}
-			<-cmd.Context().Done()
+			var over <-chan time.Time
+			if try > 0 {
+				over = time.After(try)
+			}
+			select {
+			case <-cmd.Context().Done():
+			case <-over:
+				slog.Warn("the time of --try is over: the scope is opened")
+			}
+			openAtEnd = openAtEnd || try > 0
 			stats := s.Stats()
 			if statsFile != "" {
 				err = writeJSON(statsFile, stats)
@@ -94,6 +116,11 @@ scope when the gate ends in order (not when it is killed), and
 	c.Flags().StringVar(&config, "config", "", "configuration file of the gate")
 	c.Flags().StringVar(&scope.Cgroup, "cgroup", "", "control group, as a path below the cgroup v2 root")
 	c.Flags().StringSliceVar(&scope.Routed, "routed", nil, "network devices whose traffic this machine routes")
+	c.Flags().StringVar(&scope.Unit, "unit", "", "systemd unit or slice")
+	c.Flags().StringSliceVar(&scope.Users, "user", nil, "users, by name or number")
+	c.Flags().StringVar(&scope.NetNS, "netns", "", "network namespace, by name or path")
+	c.Flags().BoolVar(&scope.Machine, "machine", false, "every socket of this machine but the exempted")
+	c.Flags().DurationVar(&try, "try", 0, "end after this time and open the scope")
 	c.Flags().BoolVar(&openAtEnd, "open-at-end", false, "open the scope when the gate ends in order")
 	c.Flags().StringVar(&statsFile, "stats", "", "write the counters to this file as JSON at the end")
 	c.Flags().StringVar(&readyFile, "ready", "", "write what is gated to this file when the gate is up")

@@ -20,7 +20,18 @@ plain-tls: ["10.1.2.4:443"]         # destinations whose TLS is not gated either
 resolvers: [127.0.0.53]             # DNS servers, ADDRESS[:PORT], by UDP and TCP; all other UDP is refused
 deadline: 5s                        # from the ClientHello to the release; then the connection is reset
 scope:
-  cgroup: /system.slice/shop.service  # for latch gate; latch run makes a control group of its own
+  cgroup: /system.slice/shop.service  # for latch gate; latch run makes a control group of its own. Or one of:
+  # unit: shop.service                # wherever systemd puts it
+  # machine: true                     # every socket but what exempt: names
+  # routed: [docker0]                 # what this machine routes for those behind these devices
+  users: [shop]                     # only sockets of these users (alone: wherever they are)
+  netns: /run/netns/shop            # only sockets of this network namespace (alone: of any cgroup)
+  exempt:
+    cgroups: [/system.slice/holdfast-agent.service]
+    units: [systemd-timesyncd.service]
+    users: [nobody]
+    ports: [22]                     # connections that listeners on these local ports accept
+    udp: ["192.0.2.123:123"]
 limits:
   connections: 16384                # that wait for a verdict at once
 `

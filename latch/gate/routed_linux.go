@@ -30,7 +30,7 @@ func OpenRouted(c *Config) (*Routed, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := newGate(c, s, h, dialAgent)
+	g := newGate(c, s, h, c.dialAgent)
 	g.Start()
 	return &Routed{g, h, o.Devices}, nil
 }

@@ -38,6 +38,9 @@ func plainList(c *Config) []cgroupskb.Plain {
 	for _, d := range c.Resolvers {
 		out = append(out, cgroupskb.Plain{Prefix: d.Prefix, Port: d.Port}, cgroupskb.Plain{Prefix: d.Prefix, Port: d.Port, UDP: true})
 	}
+	for _, d := range c.Scope.Exempt.UDP {
+		out = append(out, cgroupskb.Plain{Prefix: d.Prefix, Port: d.Port, UDP: true})
+	}
 	return out
 }
 
@@ -46,6 +49,7 @@ type Scoped struct {
 	*Gate
 	Hold *cgroupskb.Hold
 	dir  string
+	what string        // the scope in words; "": the folder
 	quit chan struct{} // ends follow
 	done chan struct{}
 }
@@ -67,6 +71,9 @@ func (s *Scoped) follow() {
 		case <-t.C:
 		}
 		again, err := s.Hold.Follow()
+		if err == nil {
+			err = s.Hold.RefreshNarrow()
+		}
 		switch {
 		case err == nil:
 			if last = ""; again {
@@ -82,13 +89,15 @@ func (s *Scoped) follow() {
 // Open loads what the configuration names, gates the cgroup (a folder of the
 // cgroup v2 hierarchy) and starts. Rules first: from its return on nothing of
 // the cgroup leaves unjudged.
-func Open(c *Config, dir string) (*Scoped, error) {
+func Open(c *Config, dir string) (*Scoped, error) { return openNarrow(c, dir, cgroupskb.Narrow{}) }
+
+func openNarrow(c *Config, dir string, n cgroupskb.Narrow) (*Scoped, error) {
 	c.scoped(dir)
 	s, err := loadServices(c)
 	if err != nil {
 		return nil, err
 	}
-	h, err := cgroupskb.Attach(cgroupskb.Options{Cgroup: dir, Plain: plainList(c), Connections: c.Limits.Connections})
+	h, err := cgroupskb.Attach(cgroupskb.Options{Cgroup: dir, Narrow: n, Plain: plainList(c), Connections: c.Limits.Connections})
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +291,7 @@ func (id identity) start(path string, args []string, dir string) (*exec.Cmd, err
 // CgroupDir is the folder of a configured scope; it is made if it is missing.
 func CgroupDir(path string) (string, error) {
 	if strings.Trim(path, "/") == "" {
-		return "", errors.New("the whole machine as a scope is not supported; name a cgroup, such as /system.slice/shop.service")
+		return "", errors.New("the root cgroup is the whole machine: say --machine (scope: {machine: true}), or name a cgroup, such as /system.slice/shop.service")
 	}
 	return cgroupskb.MakeCgroup(strings.Trim(filepath.Clean(path), "/"))
 }

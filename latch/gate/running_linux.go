@@ -5,8 +5,16 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
+
+	"holdfast/latch/hold/cgroupskb"
 )
 
 // Running is a gate on a scope of any kind.
@@ -22,17 +30,158 @@ type Running interface {
 
 // OpenScope gates what the configuration's scope names.
 func OpenScope(c *Config) (Running, error) {
-	switch c.Scope.Kind() {
-	case ScopeRouted:
+	s := &c.Scope
+	kind := s.Kind()
+	if kind == "" {
+		return nil, errors.New("no scope: the configuration does not say what is to be gated")
+	}
+	if kind == ScopeRouted {
 		return OpenRouted(c)
+	}
+	root, err := cgroupskb.CgroupRoot()
+	if err != nil {
+		return nil, err
+	}
+	dir := root
+	switch kind {
 	case ScopeCgroup:
-		dir, err := CgroupDir(c.Scope.Cgroup)
+		dir, err = CgroupDir(s.Cgroup)
+	case ScopeUnit:
+		var p string
+		if p, err = findUnit(s.Unit); err == nil {
+			dir, err = CgroupDir(p)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.narrow(root)
+	if err != nil {
+		return nil, err
+	}
+	if dir == root {
+		own, err := ownGroup(root)
 		if err != nil {
 			return nil, err
 		}
-		return Open(c, dir)
+		n.ExemptGroups = append(n.ExemptGroups, own)
 	}
-	return nil, errors.New("no scope: the configuration does not say what is to be gated")
+	g, err := openNarrow(c, dir, n)
+	if err != nil {
+		return nil, err
+	}
+	g.what = s.String()
+	return g, nil
+}
+
+// narrow resolves names to what the hold takes.
+func (s *Scope) narrow(root string) (n cgroupskb.Narrow, err error) {
+	if n.Users, err = userIDs(s.Users); err != nil {
+		return n, fmt.Errorf("scope.users: %w", err)
+	}
+	if n.ExemptUsers, err = userIDs(s.Exempt.Users); err != nil {
+		return n, fmt.Errorf("scope.exempt.users: %w", err)
+	}
+	if n.NetNS = s.NetNS; n.NetNS != "" && !strings.Contains(n.NetNS, "/") {
+		n.NetNS = "/run/netns/" + n.NetNS
+	}
+	n.ExemptPorts = s.Exempt.Ports
+	groups := append([]string(nil), s.Exempt.Cgroups...)
+	for _, u := range s.Exempt.Units {
+		p, err := findUnit(u)
+		if err != nil {
+			return n, fmt.Errorf("scope.exempt.units: %w", err)
+		}
+		groups = append(groups, p)
+	}
+	for _, g := range groups {
+		n.ExemptGroups = append(n.ExemptGroups, filepath.Join(root, g))
+	}
+	return n, nil
+}
+
+func userIDs(names []string) (out []uint32, err error) {
+	for _, name := range names {
+		id, err := strconv.ParseUint(name, 10, 32)
+		if err != nil {
+			u, err := user.Lookup(name)
+			if err != nil {
+				return nil, err
+			}
+			if id, err = strconv.ParseUint(u.Uid, 10, 32); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, uint32(id))
+	}
+	return out, nil
+}
+
+// findUnit asks the running systemd where a unit's cgroup is, and falls back to
+// where it puts one that says nothing about it.
+func findUnit(unit string) (string, error) {
+	p, err := unitPath(unit)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat("/run/systemd/system"); err != nil {
+		return p, nil
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+	defer stop()
+	out, err := exec.CommandContext(ctx, "systemctl", "show", "--value", "-p", "ControlGroup", "-p", "Slice", "--", unit).Output()
+	if err != nil {
+		return p, nil
+	}
+	for _, l := range strings.Fields(string(out)) {
+		switch {
+		case strings.HasPrefix(l, "/") && l != "/":
+			return l, nil // it runs
+		case strings.HasSuffix(l, ".slice") && !strings.HasSuffix(unit, ".slice"):
+			return slicePath(strings.TrimSuffix(l, ".slice")) + "/" + unit, nil
+		}
+	}
+	return p, nil
+}
+
+// ownGroup is a cgroup that has this process and nobody else, to be exempted: a
+// gate does not hold itself. As a systemd service it has one; otherwise one is made.
+func ownGroup(root string) (string, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for _, l := range strings.Split(string(b), "\n") {
+		if p, ok := strings.CutPrefix(l, "0::"); ok && strings.HasSuffix(p, ".service") && os.Getenv("INVOCATION_ID") != "" {
+			return filepath.Join(root, p), nil
+		}
+	}
+	old, _ := filepath.Glob(filepath.Join(root, "holdfast", "gate-*"))
+	for _, d := range old {
+		os.Remove(d) // fails, as it should, while a gate is inside
+	}
+	dir, err := cgroupskb.MakeCgroup(fmt.Sprintf("holdfast/gate-%d", os.Getpid()))
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+		return "", fmt.Errorf("move the gate to a cgroup of its own: %w", err)
+	}
+	return dir, nil
+}
+
+// String names the scope for people.
+func (s *Scope) String() string {
+	var out []string
+	for _, x := range []struct{ name, value string }{{"cgroup", s.Cgroup}, {"unit", s.Unit}, {"users", strings.Join(s.Users, ", ")}, {"network namespace", s.NetNS}, {"devices", strings.Join(s.Routed, ", ")}} {
+		if x.value != "" {
+			out = append(out, x.name+" "+x.value)
+		}
+	}
+	if s.Machine {
+		out = append(out, "the machine")
+	}
+	return strings.Join(out, ", ")
 }
 
 // Where implements Running.
@@ -42,7 +191,12 @@ func (r *Routed) Where() string { return "devices " + strings.Join(r.devices, ",
 func (r *Routed) End(open bool) error { return r.Close(open) }
 
 // Where implements Running.
-func (s *Scoped) Where() string { return s.dir }
+func (s *Scoped) Where() string {
+	if s.what != "" {
+		return s.what
+	}
+	return s.dir
+}
 
 // End implements Running.
 func (s *Scoped) End(open bool) error {

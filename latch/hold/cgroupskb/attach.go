@@ -46,6 +46,7 @@ func (p Plain) value() uint8 {
 type Options struct {
 	Cgroup string // folder of the cgroup, as CgroupRoot or MakeCgroup spells it
 	Plain  []Plain
+	Narrow Narrow // which sockets of the cgroup; the zero value: all
 	// Connections is the most connections that may wait for a verdict at once;
 	// 0 means 65,536. Further ones stay shut without a record.
 	Connections int
@@ -63,6 +64,8 @@ type Hold struct {
 	links   []link.Link // pinned
 	old     []link.Link // of earlier cgroups of that folder
 	plain   map[dstKey]uint8
+	narrow  Narrow
+	who     map[whoKey]bool
 	out, in *ring
 	wait    *waiter
 	ns      *namespaces
@@ -89,10 +92,16 @@ func Attach(o Options) (_ *Hold, err error) {
 	if o.ringIn == 0 {
 		o.ringIn = ringInSize
 	}
-	if err := checkCgroup(o.Cgroup); err != nil {
+	if err := checkCgroup(o.Cgroup, o.Narrow.ExemptGroups); err != nil {
 		return nil, err
 	}
-	h := &Hold{dir: o.Cgroup, plain: map[dstKey]uint8{}, peers: map[hold.ID]*peer{}, max: o.Connections}
+	var cookie uint64
+	if o.Narrow.NetNS != "" {
+		if cookie, err = netnsCookie(o.Narrow.NetNS); err != nil {
+			return nil, err
+		}
+	}
+	h := &Hold{dir: o.Cgroup, narrow: o.Narrow, who: map[whoKey]bool{}, plain: map[dstKey]uint8{}, peers: map[hold.ID]*peer{}, max: o.Connections}
 	defer func() {
 		if err != nil {
 			h.close()
@@ -110,9 +119,9 @@ func Attach(o Options) (_ *Hold, err error) {
 	default:
 		defer keep.Close()
 	}
-	h.objs, err = load(keep, o.ringOut, o.ringIn, o.noNetNSCookie)
+	h.objs, err = load(keep, &o, cookie)
 	if errors.Is(err, ebpf.ErrMapIncompatible) { // of another version: its released connections are lost
-		h.objs, err = load(nil, o.ringOut, o.ringIn, o.noNetNSCookie)
+		h.objs, err = load(nil, &o, cookie)
 		if err == nil {
 			err = os.Remove(h.pins.path("conns"))
 		}
@@ -122,6 +131,9 @@ func Attach(o Options) (_ *Hold, err error) {
 		return nil, err
 	}
 	if err := h.SetPlain(o.Plain); err != nil {
+		return nil, err
+	}
+	if err := h.RefreshNarrow(); err != nil {
 		return nil, err
 	}
 	if h.out, err = openRing(h.objs.coll.Maps["ring_out"].FD(), o.ringOut); err != nil {

@@ -120,12 +120,19 @@ func inside(table, path string) bool {
 	return false
 }
 
-// checkCgroup says clearly why a folder cannot be gated.
-func checkCgroup(dir string) error {
+// checkCgroup says clearly why a folder cannot be gated. This process must be
+// outside of it, or in one of the exempted folders.
+func checkCgroup(dir string, exempt []string) error {
 	if root, err := CgroupRoot(); err == nil {
 		own, err := os.ReadFile("/proc/self/cgroup")
 		rel, err2 := filepath.Rel(root, dir)
-		if err == nil && err2 == nil && inside(string(own), filepath.Join("/", rel)) {
+		spared := false
+		for _, x := range exempt {
+			if r, err := filepath.Rel(root, x); err == nil && r != "." {
+				spared = spared || inside(string(own), filepath.Join("/", r))
+			}
+		}
+		if err == nil && err2 == nil && !spared && inside(string(own), filepath.Join("/", rel)) {
 			return fmt.Errorf("cgroup %s contains this process: a gate cannot hold itself, since its connection to the agent and its releases would be held too; start it outside", dir)
 		}
 	}

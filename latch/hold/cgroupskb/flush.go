@@ -34,6 +34,7 @@ const (
 	doorNew        = 0 // states of bpf/hold.bpf.c
 	doorOpen       = 2
 	doorPlain      = 4
+	doorOutside    = 5
 )
 
 // passes says whether everything to a destination passes: it is on the list of
@@ -136,7 +137,7 @@ func shut(msg []byte, pass passes) bool {
 		return false
 	}
 	switch uint32(binary.NativeEndian.Uint64(v)) {
-	case doorOpen, doorPlain:
+	case doorOpen, doorPlain, doorOutside:
 		return false
 	case doorNew:
 		if pass == nil {

@@ -34,22 +34,29 @@ type objects struct {
 
 // load loads the object. keep, if not nil, is the sk_storage map of an earlier
 // load: connections that it released stay released.
-func load(keep *ebpf.Map, ringOut, ringIn int, noCookie bool) (*objects, error) {
+// netns, if not 0, is the number of the only network namespace in the scope.
+func load(keep *ebpf.Map, opt *Options, netns uint64) (*objects, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
 	if err != nil {
 		return nil, fmt.Errorf("embedded eBPF object: %w", err)
 	}
-	var secret [20]byte
+	var secret [24]byte
 	rand.Read(secret[:])
 	mark := binary.LittleEndian.Uint32(secret[16:])
 	if mark == 0 {
 		mark = 1 // 0 is every packet's mark
 	}
 	cookie := uint8(0)
-	if !noCookie && features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie) == nil {
+	if !opt.noNetNSCookie && features.HaveProgramHelper(ebpf.CGroupSKB, asm.FnGetNetnsCookie) == nil {
 		cookie = 1
 	}
+	if netns != 0 && cookie == 0 {
+		return nil, fmt.Errorf("the programs cannot tell network namespaces apart on this kernel (helper bpf_get_netns_cookie for cgroup_skb); gate a cgroup or a user instead")
+	}
+	flag := map[bool]uint8{true: 1}
 	for name, v := range map[string]any{
+		"narrow": flag[opt.Narrow.active()], "by_user": flag[len(opt.Narrow.Users) > 0], "only_netns": netns,
+		"scope_id":   binary.LittleEndian.Uint32(secret[20:]) | 1,
 		"kick_mark":  mark,
 		"nonce_key0": binary.LittleEndian.Uint64(secret[:]), "nonce_key1": binary.LittleEndian.Uint64(secret[8:]),
 		"have_netns_cookie": cookie,
@@ -59,8 +66,8 @@ func load(keep *ebpf.Map, ringOut, ringIn int, noCookie bool) (*objects, error) 
 		}
 	}
 	clear(secret[:])
-	spec.Maps["ring_out"].MaxEntries = uint32(ringOut)
-	spec.Maps["ring_in"].MaxEntries = uint32(ringIn)
+	spec.Maps["ring_out"].MaxEntries = uint32(opt.ringOut)
+	spec.Maps["ring_in"].MaxEntries = uint32(opt.ringIn)
 	var o ebpf.CollectionOptions
 	if keep != nil {
 		o.MapReplacements = map[string]*ebpf.Map{"conns": keep}

@@ -22,6 +22,7 @@
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
 #define SOCK_STREAM 1
+#define SOCK_RAW 3
 #define TCP_FIN 1
 #define TCP_SYN 2
 #define TCP_RST 4
@@ -34,6 +35,7 @@
 #define S_OPEN 2
 #define S_POISON 3 /* a copy was lost: shut for ever [b] */
 #define S_PLAIN 4 /* a destination that passes in the clear, and the first byte was not TLS's */
+#define S_OUTSIDE 5 /* not in this scope, as far as conn.scope says for which */
 
 /* values of the map plain */
 #define PASS_ANY 1 /* whatever it is */
@@ -75,6 +77,11 @@
 const volatile __u32 kick_mark = 0;
 const volatile __u64 nonce_key0 = 0, nonce_key1 = 0;
 const volatile __u8 have_netns_cookie = 0;
+/* of a scope that is less than its cgroup */
+const volatile __u8 narrow = 0; /* 1: not all of the cgroup is in the scope */
+const volatile __u8 by_user = 0; /* 1: only sockets of listed users are */
+const volatile __u64 only_netns = 0; /* not 0: only sockets of this network namespace are */
+const volatile __u32 scope_id = 0; /* of this load */
 
 struct conn {
 	__u64 door; /* generation << 32 | state */
@@ -89,6 +96,8 @@ struct conn {
 	__u32 count; /* inbound segments near base [a] */
 	__u32 told; /* reasons that were reported, one bit each */
 	__u32 early; /* 1 once inbound payload passed before the hello (PASS_CLEAR) */
+	__u32 scope; /* of S_OUTSIDE: scope_id of the load that found it so */
+	__u32 unused;
 };
 
 struct {
@@ -124,6 +133,21 @@ struct {
 	__type(key, struct dst);
 	__type(value, __u8);
 } plain SEC(".maps");
+
+/* Who is in a narrow scope. */
+#define W_USER 1 /* a user in it */
+#define W_NOT_GROUP 2 /* a cgroup that is not, by id */
+#define W_NOT_USER 3
+#define W_NOT_PORT 4 /* local port of listeners whose connections are not */
+struct who {
+	__u64 kind, value;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct who);
+	__type(value, __u8);
+} who SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -511,6 +535,70 @@ lost:
 	return 0;
 }
 
+static __always_inline int has(__u64 kind, __u64 value)
+{
+	struct who k = { .kind = kind, .value = value };
+	return bpf_map_lookup_elem(&who, &k) != 0;
+}
+
+/* outside: is the socket not in this narrow scope? */
+static __noinline int outside(struct __sk_buff *skb)
+{
+	if (only_netns && bpf_get_netns_cookie(skb) != only_netns)
+		return 1;
+	__u32 uid = bpf_get_socket_uid(skb);
+	if (by_user && !has(W_USER, uid))
+		return 1;
+	if (has(W_NOT_USER, uid))
+		return 1;
+#pragma unroll
+	for (int level = 1; level <= 8; level++) {
+		__u64 id = bpf_skb_ancestor_cgroup_id(skb, level);
+		if (!id)
+			break;
+		if (has(W_NOT_GROUP, id))
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline void leave(struct conn *c, __u64 door)
+{
+	c->scope = scope_id;
+	__sync_val_compare_and_swap(&c->door, door, (door & ~0xffffffffULL) | S_OUTSIDE);
+}
+
+/* kernels_own: what the kernel sends by sockets of its own, which may belong to
+ * this cgroup because a process here made the network namespace: resets and
+ * acknowledgements, errors, neighbour discovery, multicast listeners. Without it
+ * such a namespace has no IPv6. A program needs CAP_NET_RAW for the like, and
+ * with that it has packet sockets, which no cgroup program sees. */
+static __always_inline int kernels_own(struct __sk_buff *skb, struct bpf_sock *sk, struct pkt *p, __u32 why)
+{
+	__u8 h[2], t = 0;
+	if (sk->type != SOCK_RAW)
+		return 0;
+	if (why == R_NONE)
+		return narrow && p->proto == IPPROTO_TCP && sk->protocol == IPPROTO_TCP && p->len == 0 && !(p->flags & TCP_SYN);
+	if (why != R_PROTOCOL || bpf_skb_load_bytes(skb, 0, h, 1) < 0)
+		return 0;
+	if (h[0] >> 4 == 4) {
+		if (p->proto == 2) /* IGMP */
+			return 1;
+		if (p->proto != 1 || bpf_skb_load_bytes(skb, (h[0] & 15) * 4, &t, 1) < 0)
+			return 0;
+		return t == 3 || t == 5 || t == 11 || t == 12;
+	}
+	if (p->proto == 0) { /* hop-by-hop options before a listener report */
+		if (bpf_skb_load_bytes(skb, 40, h, 2) < 0 || h[0] != 58 || h[1] != 0 || bpf_skb_load_bytes(skb, 48, &t, 1) < 0)
+			return 0;
+		return (t >= 130 && t <= 132) || t == 143;
+	}
+	if (p->proto != 58 || bpf_skb_load_bytes(skb, 40, &t, 1) < 0)
+		return 0;
+	return (t >= 1 && t <= 4) || (t >= 130 && t <= 137) || t == 143;
+}
+
 SEC("cgroup_skb/egress") int hold_egress(struct __sk_buff *skb)
 {
 	struct pkt p;
@@ -526,9 +614,28 @@ SEC("cgroup_skb/egress") int hold_egress(struct __sk_buff *skb)
 	__u64 door = c->door;
 	if ((__u32)door == S_OPEN && sk->state != BPF_TCP_SYN_SENT)
 		return 1;
+	if (narrow) {
+		if ((__u32)door == S_OUTSIDE && c->scope == scope_id && sk->state != BPF_TCP_SYN_SENT)
+			return 1;
+		if (outside(skb)) {
+			leave(c, door);
+			return 1;
+		}
+	}
 	__u32 why = parse(skb, &p);
+	if (sk->type == SOCK_RAW && kernels_own(skb, sk, &p, why))
+		return 1;
 	if (why)
 		return deny(skb, &p, c, 1, why);
+	if (narrow && p.proto == IPPROTO_TCP && sk->type == SOCK_STREAM && !c->syn && sk->state != BPF_TCP_SYN_SENT && has(W_NOT_PORT, bpf_ntohs(p.sport))) {
+		leave(c, door);
+		return 1;
+	}
+	if ((__u32)door == S_OUTSIDE) { /* of an earlier scope: now it is inside */
+		__u64 fresh = door & ~0xffffffffULL;
+		if (__sync_val_compare_and_swap(&c->door, door, fresh) == door)
+			door = fresh;
+	}
 	if (p.proto != sk->protocol) /* a raw socket that writes its own headers */
 		return deny(skb, &p, c, 1, R_PROTOCOL);
 	__u8 pass = listed(p.proto, p.daddr, p.dport);
@@ -654,10 +761,25 @@ SEC("cgroup_skb/ingress") int hold_ingress(struct __sk_buff *skb)
 	__u64 door = c->door;
 	if ((__u32)door == S_OPEN && skb->mark != kick_mark)
 		return 1;
+	if (narrow) {
+		if ((__u32)door == S_OUTSIDE && c->scope == scope_id)
+			return 1;
+		if (outside(skb)) {
+			leave(c, door);
+			return 1;
+		}
+	}
 	if (parse(skb, &p) != R_NONE || p.proto != IPPROTO_TCP)
 		return 0; /* not understood: TCP must not see it either */
 	if (skb->mark == kick_mark)
 		return open_door(skb, sk, &p, c);
+	if (narrow && !c->syn && sk->state != BPF_TCP_SYN_SENT && has(W_NOT_PORT, bpf_ntohs(p.dport))) {
+		if (sk->state != BPF_TCP_LISTEN)
+			leave(c, door);
+		return 1;
+	}
+	if ((__u32)door == S_OUTSIDE)
+		door &= ~0xffffffffULL;
 	__u8 pass = listed(IPPROTO_TCP, p.saddr, p.sport);
 	if (pass == PASS_CLEAR && ((__u32)door == S_PLAIN || !c->syn))
 		pass = PASS_ANY;
