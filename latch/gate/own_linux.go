@@ -39,7 +39,7 @@ func (c *Config) scoped(dir string) {
 		return
 	}
 	if rel, err := filepath.Rel(root, dir); err == nil {
-		c.unit = "/" + rel
+		c.unit = filepath.Join("/", rel)
 	}
 	if strings.HasPrefix(c.unit, "/holdfast/run-") {
 		c.unit = "holdfast-run"

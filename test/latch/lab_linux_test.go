@@ -35,6 +35,8 @@ const (
 	nginxPort   = "443"
 	opensslPort = "4433"
 	goPort      = "8443"
+	lightyPort  = "4434"
+	javaPort    = "4435"
 )
 
 // lab is a client's and a server's machine, an agent on the server's and a
@@ -44,11 +46,14 @@ type lab struct {
 	n              *netns.Net
 	client, server *netns.Namespace
 	router         *netns.Namespace // between them, with the gate; nil: the gate is on the client's machine
-	scope          string           // of the gate's configuration
+	scope          string           // of the gate's configuration: "" or routed
+	extra          string           // further keys of the scope
+	inNetNS        bool             // the scope is narrowed to the client's network namespace
 	dir, bin       string
 	helper         string // this test's program, which plays clients and servers
 	gated, service string // control groups
 	agentGroup     string
+	servicePath    string // the service's, below the root
 	latency        time.Duration
 	reports        string // of the agent's configuration
 	agent, gate    *netns.Process
@@ -98,6 +103,7 @@ func newLab(t testing.TB, opts ...option) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.servicePath = strings.TrimPrefix(l.service, root)
 	l.write("agent.yaml", fmt.Sprintf(`listeners:
 %s
 channel:
@@ -108,7 +114,7 @@ provider:
   simulated: {name: lab, algorithm: ES256, latency: %v, trust: %q}
 %s`, l.listeners(), machine, l.latency, l.path("trust.yaml"), l.reports))
 	l.write("policy.yaml", "version: 1\nenvironments: [SIMULATED/lab/lab]\nsignatures: [ES256]\nsimulated: allow\nclass: machine\n"+
-		"groups: [X25519MLKEM768, x25519, secp256r1, secp384r1]\nclaims:\n  services: [nginx, openssl, go]\n  executables: ["+strings.Join(l.digests(), ", ")+"]\n")
+		"groups: [X25519MLKEM768, x25519, secp256r1, secp384r1]\nclaims:\n  services: [nginx, openssl, go, lighttpd, java]\n  executables: ["+strings.Join(l.digests(), ", ")+"]\n")
 	l.write("gate.yaml", fmt.Sprintf(`services:
   %s:
     agents: ["tcp:%s:7443"]
@@ -139,7 +145,7 @@ scope: %s
 func (l *lab) startAgent() {
 	l.t.Helper()
 	l.agent = l.start(l.server, netns.Command{Args: []string{l.bin, "--json", "latch", "agent", "--config", l.path("agent.yaml")}, Group: l.agentGroup, Time: 5 * time.Minute})
-	if err := l.server.WaitTCP("127.0.0.1:7443", 20*time.Second); err != nil {
+	if err := l.server.WaitTCP("127.0.0.1:7443", time.Minute); err != nil {
 		l.t.Fatalf("the agent does not listen: %v\n%s", err, l.agent.Output())
 	}
 }
@@ -148,7 +154,13 @@ func (l *lab) scopeYAML(root string) string {
 	if l.scope == "routed" {
 		return "{routed: [eth0]}"
 	}
-	return fmt.Sprintf("{cgroup: %q}", strings.TrimPrefix(l.gated, root))
+	if l.scope == "machine" {
+		return "{machine: true" + l.extra + "}"
+	}
+	if l.inNetNS {
+		l.extra = fmt.Sprintf(", netns: %q", l.client.Path())
+	}
+	return fmt.Sprintf("{cgroup: %q%s}", strings.TrimPrefix(l.gated, root), l.extra)
 }
 
 // gateHost is the machine that the gate runs on.
@@ -210,7 +222,7 @@ func (l *lab) start(ns *netns.Namespace, c netns.Command) *netns.Process {
 
 func (l *lab) waitFile(p *netns.Process, file string) {
 	l.t.Helper()
-	for range 4000 {
+	for range 12000 {
 		if _, err := os.Stat(l.path(file)); err == nil {
 			return
 		}
@@ -220,7 +232,7 @@ func (l *lab) waitFile(p *netns.Process, file string) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	l.t.Fatalf("%s is not there after 20 s\n%s", file, p.Output())
+	l.t.Fatalf("%s is not there after a minute\n%s", file, p.Output())
 }
 
 // listeners are the agent's: every server on every address.
@@ -228,7 +240,11 @@ func (l *lab) listeners() string {
 	var b strings.Builder
 	for _, s := range l.services() {
 		for _, host := range []string{"0.0.0.0", "::"} {
-			fmt.Fprintf(&b, "  - {address: %q, service: %s, executables: [%q]}\n", net.JoinHostPort(host, s.port), s.name, s.program)
+			units := ""
+			if s.name == "java" { // an interpreter needs a unit or control group
+				units = fmt.Sprintf(", units: [%q]", l.servicePath)
+			}
+			fmt.Fprintf(&b, "  - {address: %q, service: %s, executables: [%q]%s}\n", net.JoinHostPort(host, s.port), s.name, s.program, units)
 		}
 	}
 	return b.String()
@@ -238,7 +254,7 @@ type service struct{ name, port, program string }
 
 func (l *lab) services() (list []service) {
 	list = append(list, service{"go", goPort, l.helper})
-	for _, s := range []service{{"nginx", nginxPort, "nginx"}, {"openssl", opensslPort, "openssl"}} {
+	for _, s := range []service{{"nginx", nginxPort, "nginx"}, {"openssl", opensslPort, "openssl"}, {"lighttpd", lightyPort, "lighttpd"}, {"java", javaPort, "java"}} {
 		if p, err := host.LookPath(s.program); err == nil {
 			if p, err = filepath.EvalSymlinks(p); err != nil {
 				l.t.Fatal(err)
@@ -301,7 +317,7 @@ func (l *lab) help(args ...string) (string, error) {
 func (l *lab) serve(port string, args ...string) *netns.Process {
 	l.t.Helper()
 	p := l.start(l.server, netns.Command{Args: args, Group: l.service, Time: 5 * time.Minute, Dir: l.dir})
-	if err := l.server.WaitTCP("127.0.0.1:"+port, 20*time.Second); err != nil {
+	if err := l.server.WaitTCP("127.0.0.1:"+port, time.Minute); err != nil {
 		l.t.Fatalf("%v does not listen: %v\n%s", args, err, p.Output())
 	}
 	return p
@@ -330,6 +346,27 @@ http {
 		l.t.Fatal(err)
 	}
 	return l.serve(nginxPort, p, "-e", "stderr", "-c", l.path("nginx.conf"))
+}
+
+func (l *lab) serveLighttpd() *netns.Process {
+	l.t.Helper()
+	host.Need(l.t, "lighttpd")
+	l.write("index.html", "hello from lighttpd\n")
+	l.write("lighttpd.conf", fmt.Sprintf(`server.modules = ("mod_openssl")
+server.document-root = "%[1]s"
+server.port = %[2]s
+index-file.names = ("index.html")
+server.errorlog = "/dev/stderr"
+ssl.engine = "enable"
+ssl.pemfile = "%[1]s/cert.pem"
+ssl.privkey = "%[1]s/key.pem"
+$SERVER["socket"] == "[::]:%[2]s" { ssl.engine = "enable" }
+`, l.dir, lightyPort))
+	p, err := host.LookPath("lighttpd")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return l.serve(lightyPort, p, "-D", "-f", l.path("lighttpd.conf"))
 }
 
 func (l *lab) serveOpenSSL(flags ...string) *netns.Process {

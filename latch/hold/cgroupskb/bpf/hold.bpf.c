@@ -446,6 +446,11 @@ static __always_inline int first_hello(struct __sk_buff *skb, struct bpf_sock *s
 	if (tp->bytes_received != 0)
 		return deny(skb, p, c, 1, R_SERVER_FIRST);
 	if (p->len < 11) { /* TCP keeps it and sends it again with more behind it */
+		__u8 h[2] = {};
+		if (bpf_skb_load_bytes(skb, p->off, h, 1) < 0 || h[0] != 0x16)
+			return deny(skb, p, c, 1, R_NOT_TLS);
+		if (p->len > 1 && bpf_skb_load_bytes(skb, p->off, h, 2) == 0 && h[1] != 3)
+			return deny(skb, p, c, 1, R_NOT_TLS);
 		bump(C_HELD);
 		return 0;
 	}
