@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Upstream's scripts start the simulator themselves: the program that TPM2_SIM
+// names, with the arguments of Microsoft's tpm_server or of swtpm, and look for
+// it by this name among the listening processes. So our TPM is put into the
+// search path under the two names, by these wrappers; %s is holdfast's path
+// under that name (the kernel calls a process by the last part of it).
+var wrappers = map[string]string{
+	"tpm_server": `#!/bin/sh
+# tpm_server -port N
+exec %s tpm serve --state "$PWD/holdfast" --mssim "127.0.0.1:$2"
+`,
+	"swtpm": `#!/bin/bash
+# swtpm socket --tpm2 --server port=N --ctrl type=tcp,port=M --seccomp ... --flags ... --tpmstate dir=D
+while [ $# -gt 0 ]; do
+  case $1 in
+  --server) data=${2##*port=}; shift ;;
+  --ctrl) control=${2##*port=}; shift ;;
+  esac
+  shift
+done
+exec %s tpm serve --state "$PWD/holdfast" --swtpm "127.0.0.1:$data" --swtpm-ctrl "127.0.0.1:$control"
+`,
+}
+
+// script is one run of an integration script.
+type script struct {
+	name, mode, tpm string
+	got             outcome
+	seconds         float64
+}
+
+// tpm2tools runs tpm2-tools' integration scripts, with the tools that are
+// installed: with tpm2-abrmd between (mode abrmd, as upstream does) and
+// without (mode direct).
+func (c *config) tpm2tools(t *table) error {
+	for _, p := range []string{"tpm2", "tpm2-abrmd", "swtpm", "dbus-run-session", "openssl", "xxd", "expect", "python3"} {
+		if _, err := exec.LookPath(p); err != nil {
+			return fmt.Errorf("tpm2-tools' scripts need %s: install the packages that docs/tpm-suites.md names (%w)", p, err)
+		}
+	}
+	source, err := c.toolsTree()
+	if err != nil {
+		return err
+	}
+	version := installedTools()
+	shims := filepath.Join(c.scratch, "shims")
+	if err := c.makeShims(shims); err != nil {
+		return err
+	}
+	scripts, err := filepath.Glob(filepath.Join(source, "test", "integration", "tests", "*.sh"))
+	if err != nil || len(scripts) == 0 {
+		return fmt.Errorf("no scripts in %s/test/integration/tests: expected tpm2-tools' source", source)
+	}
+	sort.Strings(scripts)
+	var todo []*script
+	for _, s := range scripts {
+		name := filepath.Base(s)
+		if !strings.Contains(name, c.only) {
+			continue
+		}
+		for _, mode := range []string{"abrmd", "direct"} {
+			for _, tpm := range []string{oursMSSIM, oursSWTPM, swtpm} {
+				todo = append(todo, &script{name: name, mode: mode, tpm: tpm})
+			}
+		}
+	}
+	work := make(chan *script)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failure error
+	for i := range max(1, c.jobs) {
+		// A tree for each worker: some scripts write into the folder that they are called in.
+		tree := filepath.Join(c.scratch, fmt.Sprintf("tree%d", i))
+		if err := copyTree(tree, source); err != nil {
+			return err
+		}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for s := range work {
+				err := c.runScript(s, tree, shims)
+				mu.Lock()
+				if err != nil && failure == nil {
+					failure = err
+				}
+				if s.got != passed {
+					fmt.Printf("%s %s %s: %s in %.0f s\n", s.name, s.mode, s.tpm, s.got, s.seconds)
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	for _, s := range todo {
+		work <- s
+	}
+	close(work)
+	wg.Wait()
+	for _, s := range todo {
+		t.set("tpm2-tools", version, s.mode, s.name, s.tpm, s.got)
+	}
+	return failure
+}
+
+// toolsTree returns a folder with the scripts.
+func (c *config) toolsTree() (string, error) {
+	if c.toolsSource == "" {
+		return "", fmt.Errorf("-tpm2-tools: expected a folder or git repository with tpm2-tools' source (or leave the suite out by -suites)")
+	}
+	if _, err := os.Stat(filepath.Join(c.toolsSource, "test", "integration", "helpers.sh")); err == nil {
+		return filepath.Abs(c.toolsSource)
+	}
+	to := filepath.Join(c.scratch, "tpm2-tools")
+	if err := os.RemoveAll(to); err != nil {
+		return "", err
+	}
+	return to, must(".", nil, "git", "clone", "-q", "--depth=1", "--branch="+c.toolsRef, c.toolsSource, to)
+}
+
+// installedTools returns the version of the tools in the search path.
+func installedTools() string {
+	out, _ := exec.Command("tpm2", "getcap", "--version").Output()
+	for _, f := range strings.Fields(string(out)) {
+		if v, ok := strings.CutPrefix(f, `version="`); ok {
+			return strings.TrimSuffix(v, `"`)
+		}
+	}
+	return "unknown"
+}
+
+// makeShims builds holdfast and the wrappers.
+func (c *config) makeShims(dir string) error {
+	real := filepath.Join(dir, "real")
+	if err := os.MkdirAll(real, 0o755); err != nil {
+		return err
+	}
+	if err := must(c.repo, []string{"CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(real, "holdfast"), "./cmd/holdfast"); err != nil {
+		return err
+	}
+	for name, text := range wrappers {
+		link := filepath.Join(real, name)
+		_ = os.Remove(link)
+		if err := os.Link(filepath.Join(real, "holdfast"), link); err != nil {
+			return err
+		}
+		bin := filepath.Join(dir, name+".ours")
+		if err := os.MkdirAll(bin, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(bin, name), fmt.Appendf(nil, text, link), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runScript runs one script as upstream's Makefile does.
+func (c *config) runScript(s *script, tree, shims string) error {
+	sim, path := "swtpm", ""
+	switch s.tpm {
+	case oursMSSIM:
+		sim, path = "tpm_server", filepath.Join(shims, "tpm_server.ours")+":"
+	case oursSWTPM:
+		path = filepath.Join(shims, "swtpm.ours") + ":"
+	}
+	abrmd := ""
+	if s.mode == "abrmd" {
+		abrmd = "tpm2-abrmd"
+	}
+	tmp, err := os.MkdirTemp(c.scratch, "run")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	var log bytes.Buffer
+	begin := time.Now()
+	status, err := program{
+		dir: tree,
+		env: []string{
+			"TPM2_SIM=" + sim, "TPM2_ABRMD=" + abrmd, "TPM2_SIMPORT=", "TPM2ABRMD_TCTI=", "TPM2TOOLS_TEST_TCTI=", "TPM2TOOLS_TCTI=",
+			"TPM2TOOLS_TEST_PERSISTENT=false", "PYTHON=python3", "TMPDIR=" + tmp,
+			"PATH=" + path + filepath.Join(tree, "test", "integration") + ":" + os.Getenv("PATH") + ":/usr/sbin:/sbin",
+			"TPM2_TOOLS_TEST_FIXTURES=" + filepath.Join(tree, "test", "integration", "fixtures"),
+			"srcdir=" + tree, "abs_srcdir=" + tree, "abs_top_srcdir=" + tree, "abs_builddir=" + tree,
+		},
+		args:  []string{"dbus-run-session", "--", "bash", filepath.Join("test", "integration", "tests", s.name)},
+		limit: 5 * time.Minute,
+	}.run(&log)
+	if err != nil {
+		return err
+	}
+	s.seconds = time.Since(begin).Seconds()
+	switch status {
+	case 0:
+		s.got = passed
+		return nil
+	case 77: // automake's status for a skipped test
+		s.got = skipped
+	default:
+		s.got = failed
+	}
+	return os.WriteFile(filepath.Join(c.scratch, "logs", s.name+" "+s.mode+" "+s.tpm+".log"), log.Bytes(), 0o644)
+}
