@@ -4,13 +4,15 @@ SHELL := /bin/bash
 GO ?= go
 PREFIX ?= /usr/local
 FUZZTIME ?= 30s
+DIFFTIME ?= 2m
+SEED ?= 1000
 # Root is needed for namespaces, eBPF and installing packages; the build is done as the caller.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo devel)
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build install demo test test-full check fuzz bench generate clean go-version
+.PHONY: help build install demo test test-full check fuzz fuzz-diff bench generate clean go-version
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +49,9 @@ check: go-version ## no root, no packages: gofmt, vet, layers, documents, genera
 
 fuzz: go-version ## run every fuzz target for FUZZTIME (default 30s); appends to bench/results/fuzz.csv
 	@$(GO) run ./tools/fuzzrun -time $(FUZZTIME) $(FUZZ)
+
+fuzz-diff: go-version ## compare our TPM with swtpm for DIFFTIME (default 2m), from SEED on
+	@$(GO) test ./test/tpmdiff -run TestDifferential -v -timeout 0 -diff.sequences 0 -diff.time $(DIFFTIME) -diff.seed $(SEED) -diff.most 50
 
 bench: build ## quick benchmarks of latch and TPM beside their peers, results in bench/results
 	@tools/setup/packages.sh demo test

@@ -62,6 +62,10 @@ func (c *call) readSessions(r *tpm2.Reader) tpm2.RC {
 // readSession reads session number i (from 0).
 func (c *call) readSession(r *tpm2.Reader, i int) tpm2.RC {
 	var a tpm2.AuthCommand
+	ahead := *r
+	if h := ahead.Handle(); ahead.Code() == tpm2.RCSuccess && h != tpm2.RSPW && h.Type() != tpm2.HTHMACSession && h.Type() != tpm2.HTPolicySession {
+		return tpm2.RCValue.Session(i + 1)
+	}
 	a.Unmarshal(r)
 	if rc := r.Code(); rc != tpm2.RCSuccess {
 		return rc.Session(i + 1)
@@ -70,10 +74,6 @@ func (c *call) readSession(r *tpm2.Reader, i int) tpm2.RC {
 	case tpm2.HTHMACSession, tpm2.HTPolicySession:
 		if c.st.session(a.Handle) == nil {
 			return tpm2.RCReferenceS0 + tpm2.RC(i)
-		}
-	default:
-		if a.Handle != tpm2.RSPW {
-			return tpm2.RCValue.Session(i + 1)
 		}
 	}
 	c.sess[i] = sessionUse{handle: a.Handle, attrs: a.Attributes, nonce: a.Nonce, hmac: a.HMAC}
@@ -106,14 +106,20 @@ func (c *call) checkSessionUses() tpm2.RC {
 		}
 		s := c.st.session(u.handle)
 		if u.attrs.Has(tpm2.SessionDecrypt) {
-			if dec || !c.cmd.has(fDecrypt) || s.sym.Alg == tpm2.AlgNull {
+			if dec || !c.cmd.has(fDecrypt) {
 				return bad
+			}
+			if s.sym.Alg == tpm2.AlgNull { // Part 1, 21.2
+				return tpm2.RCSymmetric.Session(i + 1)
 			}
 			dec = true
 		}
 		if u.attrs.Has(tpm2.SessionEncrypt) {
-			if enc || !c.cmd.has(fEncrypt) || s.sym.Alg == tpm2.AlgNull {
+			if enc || !c.cmd.has(fEncrypt) {
 				return bad
+			}
+			if s.sym.Alg == tpm2.AlgNull {
+				return tpm2.RCSymmetric.Session(i + 1)
 			}
 			enc = true
 		}
@@ -168,7 +174,7 @@ func (c *call) authorize(i int) tpm2.RC {
 		}
 	}
 	if u.entity == tpm2.RHPlatform && !c.t.present && (c.cmd.has(fPPAlways) || c.st.perm.ppCommands[c.cmd.code]) {
-		return tpm2.RCPP
+		return tpm2.RCPP.Session(i + 1)
 	}
 	if policy {
 		if !c.policyAvailable(u.entity, role) {
@@ -348,8 +354,8 @@ func (c *call) policyAvailable(h tpm2.Handle, r role) bool {
 		}
 		return x.pub.Attributes.Has(tpm2.NVPolicyRead)
 	}
-	if o := c.st.object(h); o != nil && o.publicOnly {
-		return false
+	if o := c.st.object(h); o != nil {
+		return !o.publicOnly // an empty policy is one that no session satisfies (Part 3, 5.6, 8)
 	}
 	p := c.st.policy(h)
 	return len(p.Digest) != 0

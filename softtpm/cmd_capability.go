@@ -103,7 +103,8 @@ func (c *call) capability(cap tpm2.Cap, property, count uint32) (d tpm2.Capabili
 	d = tpm2.CapabilityData{Cap: cap}
 	switch cap {
 	case tpm2.CapAlgs:
-		d.Algs, more = page(algorithms, func(a tpm2.AlgProperty) uint32 { return uint32(a.Alg) }, property, count, 6)
+		named := slices.DeleteFunc(slices.Clone(algorithms), func(a tpm2.AlgProperty) bool { return !c.t.opt.Profile.names(a.Alg) })
+		d.Algs, more = page(named, func(a tpm2.AlgProperty) uint32 { return uint32(a.Alg) }, property, count, 6)
 	case tpm2.CapHandles:
 		l, ok := c.capHandles(tpm2.Handle(property))
 		if !ok {
@@ -146,8 +147,8 @@ func (c *call) capability(cap tpm2.Cap, property, count uint32) (d tpm2.Capabili
 				l = append(l, tpm2.TaggedPolicy{Handle: h, Policy: p})
 			}
 		}
-		if property != 0 && tpm2.Handle(property).Type() != tpm2.HTPermanent {
-			return d, false, tpm2.RCHandle.Parameter(2)
+		if tpm2.Handle(property).Type() != tpm2.HTPermanent {
+			return d, false, tpm2.RCValue.Parameter(2)
 		}
 		d.Policies, more = page(l, func(p tpm2.TaggedPolicy) uint32 { return uint32(p.Handle) }, property, count, 6+tpm2.MaxDigest)
 	case tpm2.CapACT:

@@ -12,7 +12,7 @@ import (
 // Hash and MAC in one command (Part 3, 15.4 to 15.6) and in sequences (17).
 
 func init() {
-	seq := slot{kTransient, roleUser}
+	seq := slot{kObject, roleUser}
 	register(&command{code: tpm2.CCHash, flags: fDecrypt | fEncrypt, run: hashCommand})
 	register(&command{code: tpm2.CCHMAC, slots: []slot{{kObject, roleUser}}, flags: fDecrypt | fEncrypt, run: macCommand})
 	register(&command{code: tpm2.CCHMACStart, slots: []slot{{kObject, roleUser}}, flags: fDecrypt | fHandle, run: macStart})

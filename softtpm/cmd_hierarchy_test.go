@@ -188,14 +188,14 @@ func TestPPCommands(t *testing.T) {
 	set := func(on, off []tpm2.CC) request {
 		return by(tpm2.CCPPCommands, tpm2.RHPlatform, func(w *tpm2.Writer) { codes(on...)(w); codes(off...)(w) })
 	}
-	set([]tpm2.CC{tpm2.CCClear}, nil).refused(t, p, "nobody is there", tpm2.RCPP)
+	set([]tpm2.CC{tpm2.CCClear}, nil).refused(t, p, "nobody is there", tpm2.RCPP.Session(1))
 	p.SetPhysicalPresence(true)
 	set([]tpm2.CC{tpm2.CCClear, tpm2.CCGetRandom}, nil).ok(t, p)
 	if pp := p.state.perm.ppCommands; !pp[tpm2.CCClear] || pp[tpm2.CCGetRandom] {
 		t.Errorf("%v", pp)
 	}
 	p.SetPhysicalPresence(false)
-	by(tpm2.CCClear, tpm2.RHPlatform, nil).refused(t, p, "needs presence", tpm2.RCPP)
+	by(tpm2.CCClear, tpm2.RHPlatform, nil).refused(t, p, "needs presence", tpm2.RCPP.Session(1))
 	by(tpm2.CCClear, tpm2.RHLockout, nil).ok(t, p)
 	p.SetPhysicalPresence(true)
 	set(nil, []tpm2.CC{tpm2.CCClear}).ok(t, p)

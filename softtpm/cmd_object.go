@@ -201,6 +201,9 @@ func flushContext(c *call) tpm2.RC {
 	}
 	switch h.Type() {
 	case tpm2.HTTransient:
+		if h > tpm2.HandleTransientLast { // not a TPMI_DH_CONTEXT (Part 2, 9.11)
+			return tpm2.RCValue.Parameter(1)
+		}
 		if c.st.object(h) == nil {
 			return tpm2.RCHandle.Parameter(1)
 		}

@@ -187,7 +187,7 @@ func (c *call) checkHandle(h tpm2.Handle, k kind, i int) tpm2.RC {
 	need := func(b kind) bool { return k&b != 0 }
 	switch h.Type() {
 	case tpm2.HTTransient:
-		if !need(kTransient) {
+		if !need(kTransient) || h > tpm2.HandleTransientLast {
 			return bad
 		}
 		if c.st.object(h) == nil {

@@ -325,7 +325,7 @@ func TestSessionErrors(t *testing.T) {
 		{"second password", area("00000128", "40000001", "40000009 0000 00 0000 40000009 0000 00 0000", "0000000000000000"), tpm2.RCHandle.Session(2)},
 		{"session without a use", area("00000128", "40000001", "40000009 0000 00 0000"+hs+"0000 01 0000", "0000000000000000"), tpm2.RCAttributes.Session(2)},
 		{"decrypt of no TPM2B", clockSet(hs + "0000 21 0000"), tpm2.RCAttributes.Session(1)},
-		{"encrypt with null symmetric", area("0000017B", "", hs+"0000 41 0000", "0020"), tpm2.RCAttributes.Session(1)},
+		{"encrypt with null symmetric", area("0000017B", "", hs+"0000 41 0000", "0020"), tpm2.RCSymmetric.Session(1)},
 		{"audit exclusive without audit", clockSet(hs + "0000 03 0000"), tpm2.RCAttributes.Session(1)},
 		{"trial session authorizes", clockSet(ts + "0000 01 0000"), tpm2.RCAttributes.Session(1)},
 		{"wrong HMAC", clockSet(hs + "0000 01 0004 01020304"), tpm2.RCBadAuth.Session(1)},

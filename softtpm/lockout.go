@@ -74,8 +74,11 @@ func (t *TPM) punish(f failure, rc tpm2.RC) tpm2.RC {
 // pinBlocked says whether a PIN index has used up its tries (Part 1, 37.2.8).
 func (c *call) pinBlocked(x *nvIndex) bool {
 	t := x.pub.Attributes.Type()
-	if t != tpm2.NTPinFail && t != tpm2.NTPinPass || !x.pub.Attributes.Has(tpm2.NVWritten) || len(x.data) != 8 {
+	if t != tpm2.NTPinFail && t != tpm2.NTPinPass {
 		return false
+	}
+	if !x.pub.Attributes.Has(tpm2.NVWritten) || len(x.data) != 8 {
+		return true // no pinLimit was written (Part 1, 34.2.8)
 	}
 	return binary.BigEndian.Uint32(x.data) >= binary.BigEndian.Uint32(x.data[4:])
 }

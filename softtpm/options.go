@@ -5,6 +5,8 @@ package softtpm
 import (
 	"fmt"
 	"time"
+
+	"holdfast/tpm2"
 )
 
 // Options tunes a TPM. The zero value is a good default.
@@ -32,8 +34,28 @@ type Options struct {
 	// inside a command and must not call the TPM. Without it the signal can be
 	// read only (TPM.ACTSignaled, TPM_CAP_ACT).
 	OnACT func(timer int, signaled bool)
+	// Profile is ProfileFull, the default, or ProfileClassic.
+	Profile Profile
 	// Now is the clock, default time.Now. Only differences count.
 	Now func() time.Time
+}
+
+// Profile chooses what TPM_CAP_ALGS tells of the algorithms.
+type Profile string
+
+// Profiles.
+const (
+	// ProfileFull names all algorithms.
+	ProfileFull Profile = "full"
+	// ProfileClassic leaves out SHA-3 and what came after version 1.59 of the
+	// specification, for clients that try each algorithm that is named and stop at one that their own
+	// library does not know (tpm2-tools 5.4 with tpm2-tss 3). They work all the same.
+	ProfileClassic Profile = "classic"
+)
+
+// names says whether TPM_CAP_ALGS names an algorithm.
+func (p Profile) names(a tpm2.Alg) bool {
+	return p != ProfileClassic || a <= tpm2.AlgECB && a != tpm2.AlgSHA3_256 && a != tpm2.AlgSHA3_384 && a != tpm2.AlgSHA3_512
 }
 
 // Largest numbers of slots; the arrays of the state have these sizes.
@@ -68,6 +90,13 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if len(o.Components) > maxComponents {
 		return o, fmt.Errorf("softtpm: option Components has %d, must be at most %d", len(o.Components), maxComponents)
+	}
+	switch o.Profile {
+	case "":
+		o.Profile = ProfileFull
+	case ProfileFull, ProfileClassic:
+	default:
+		return o, fmt.Errorf("softtpm: option Profile is %q, must be full or classic", o.Profile)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -19,10 +19,12 @@ func (s *state) ticketHMAC(hierarchy tpm2.Handle, tag tpm2.Tag, parts ...[]byte)
 	return tpmcrypto.HMAC(ticketHash, s.proof(hierarchy), append([][]byte{b[:]}, parts...)...)
 }
 
-// ticket makes a ticket over parts; in the null hierarchy the null ticket.
+// ticket makes a ticket over parts; in the null hierarchy the null ticket. A
+// creation ticket is made there too, with the proof that lasts until the next TPM
+// Reset: without one, CertifyCreation could not be used on keys of that hierarchy.
 func (s *state) ticket(hierarchy tpm2.Handle, tag tpm2.Tag, parts ...[]byte) tpm2.Ticket {
 	t := tpm2.Ticket{Tag: tag, Hierarchy: hierarchy}
-	if hierarchy != tpm2.RHNull {
+	if hierarchy != tpm2.RHNull || tag == tpm2.STCreation {
 		t.HMAC = s.ticketHMAC(hierarchy, tag, parts...)
 	}
 	return t
@@ -30,7 +32,7 @@ func (s *state) ticket(hierarchy tpm2.Handle, tag tpm2.Tag, parts ...[]byte) tpm
 
 // checkTicket says whether t is a ticket of this TPM over parts. Null tickets never are.
 func (s *state) checkTicket(t tpm2.Ticket, parts ...[]byte) bool {
-	return t.Hierarchy != tpm2.RHNull && len(t.HMAC) != 0 && tpmcrypto.Equal(t.HMAC, s.ticketHMAC(t.Hierarchy, t.Tag, parts...))
+	return (t.Hierarchy != tpm2.RHNull || t.Tag == tpm2.STCreation) && len(t.HMAC) != 0 && tpmcrypto.Equal(t.HMAC, s.ticketHMAC(t.Hierarchy, t.Tag, parts...))
 }
 
 // algBytes is a TPM_ALG_ID on the wire.

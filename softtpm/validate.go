@@ -351,11 +351,8 @@ func checkBinding(o *object) tpm2.RC {
 			return bind(err, err == nil && tpmcrypto.Equal(k.Public().Bytes(), p.Unique))
 		}
 	default:
-		if p.NameAlg == tpm2.AlgNull {
-			if len(p.Unique) != 0 {
-				return tpm2.RCKey
-			}
-		} else if len(p.Unique) != p.NameAlg.DigestSize() {
+		// Without a nameAlg the linkage is not validated (Part 1, 24.2.3).
+		if p.NameAlg != tpm2.AlgNull && len(p.Unique) != p.NameAlg.DigestSize() {
 			return tpm2.RCKey
 		}
 		if p.Type == tpm2.AlgSymCipher && !o.publicOnly && len(o.sens.Value)*8 != int(p.Parms.Symmetric.KeyBits) {

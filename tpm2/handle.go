@@ -67,6 +67,7 @@ const (
 	HandlePolicyFirst     Handle = 0x03000000
 	HandlePermanentFirst  Handle = 0x40000000
 	HandleTransientFirst  Handle = 0x80000000
+	HandleTransientLast   Handle = 0x80FFFFFE
 	HandlePersistentFirst Handle = 0x81000000
 	HandlePersistentLast  Handle = 0x81FFFFFF
 	HandlePlatformFirst   Handle = 0x81800000 // first persistent handle of the platform

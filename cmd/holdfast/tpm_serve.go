@@ -26,6 +26,7 @@ func init() {
 			startup   string
 			keyFile   string
 			size      int
+			profile   string
 		)
 		cmd := &cobra.Command{
 			Use: "serve", Short: "Serve our software TPM until SIGTERM", Args: cobra.NoArgs,
@@ -51,6 +52,9 @@ TPM2_Startup is left to the client unless --startup says otherwise.`,
 				if ephemeral && c.StateDir != "" {
 					return usageError(errors.New("--state and --ephemeral: expected one of them"))
 				}
+				if p := softtpm.Profile(profile); p != softtpm.ProfileFull && p != softtpm.ProfileClassic {
+					return usageError(fmt.Errorf("--profile %q: expected full or classic", profile))
+				}
 				if keyFile != "" {
 					if ephemeral {
 						return usageError(errors.New("--key-file and --ephemeral: there is no state file to encrypt"))
@@ -65,7 +69,7 @@ TPM2_Startup is left to the client unless --startup says otherwise.`,
 						return usageError(err)
 					}
 				}
-				c.Options = softtpm.Options{CommandSize: size}
+				c.Options = softtpm.Options{CommandSize: size, Profile: softtpm.Profile(profile)}
 				c.Log = slog.Default()
 				c.OnReady = func(a serve.Addresses) error { return ready(readyFD, a) }
 				err = serve.Run(cmd.Context(), c)
@@ -87,6 +91,7 @@ TPM2_Startup is left to the client unless --startup says otherwise.`,
 		fl.UintVar(&locality, "locality-max", 0, "highest locality of the listeners, 0 to 2")
 		fl.StringVar(&startup, "startup", "", "do TPM2_Startup: clear or state")
 		fl.IntVar(&size, "command-size", 8192, "largest command and response in bytes: 8192, or 4096 for old clients")
+		fl.StringVar(&profile, "profile", string(softtpm.ProfileFull), "algorithms that TPM2_GetCapability names: full, or classic for clients that stop at one they do not know")
 		return cmd
 	})
 }

@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
 
 // config is what the flags say.
@@ -35,8 +36,12 @@ type config struct {
 	toolsRef        string // tag in it, if it is a git repository
 	only            string // substring of "suite mode test"
 	suites          string // comma-separated
+	binary          string // holdfast, if it is built already
+	python          string // for tpm2-tools' scripts
 	jobs            int
+	limit           time.Duration // for one script
 	reference, keep bool
+	journal         *os.File
 }
 
 func main() {
@@ -47,7 +52,10 @@ func main() {
 	flag.StringVar(&c.only, "only", "", "run only tpm2-tools scripts whose name holds this")
 	flag.IntVar(&c.jobs, "jobs", runtime.NumCPU(), "scripts of tpm2-tools at a time")
 	flag.BoolVar(&c.reference, "reference", false, "run the Go suites on their own cgo simulator too (needs gcc and OpenSSL's headers)")
-	flag.StringVar(&c.scratch, "scratch", "", "folder to work in and to keep the logs in (default: a new one, removed at the end)")
+	flag.StringVar(&c.scratch, "scratch", "", "folder to work in and to keep the logs in; a run that was interrupted goes on there (default: a new one, removed at the end)")
+	flag.StringVar(&c.binary, "holdfast", "", "program to test (default: built from this module)")
+	flag.StringVar(&c.python, "python", "/usr/bin/python3", "Python with the module yaml")
+	flag.DurationVar(&c.limit, "limit", 15*time.Minute, "how long one script of tpm2-tools may take")
 	csv := flag.String("csv", "", "write each test's result to this file")
 	flag.Parse()
 	c.keep = c.scratch != ""

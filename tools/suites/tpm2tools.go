@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,7 +25,7 @@ import (
 var wrappers = map[string]string{
 	"tpm_server": `#!/bin/sh
 # tpm_server -port N
-exec %s tpm serve --state "$PWD/holdfast" --mssim "127.0.0.1:$2"
+exec %s tpm serve --profile classic --state "$PWD/holdfast" --mssim "127.0.0.1:$2"
 `,
 	"swtpm": `#!/bin/bash
 # swtpm socket --tpm2 --server port=N --ctrl type=tcp,port=M --seccomp ... --flags ... --tpmstate dir=D
@@ -35,7 +36,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-exec %s tpm serve --state "$PWD/holdfast" --swtpm "127.0.0.1:$data" --swtpm-ctrl "127.0.0.1:$control"
+exec %s tpm serve --profile classic --state "$PWD/holdfast" --swtpm "127.0.0.1:$data" --swtpm-ctrl "127.0.0.1:$control"
 `,
 }
 
@@ -69,15 +70,25 @@ func (c *config) tpm2tools(t *table) error {
 		return fmt.Errorf("no scripts in %s/test/integration/tests: expected tpm2-tools' source", source)
 	}
 	sort.Strings(scripts)
-	var todo []*script
-	for _, s := range scripts {
-		name := filepath.Base(s)
-		if !strings.Contains(name, c.only) {
-			continue
-		}
-		for _, mode := range []string{"abrmd", "direct"} {
+	done, err := c.openJournal()
+	if err != nil {
+		return err
+	}
+	defer c.journal.Close()
+	var all, todo []*script
+	for _, mode := range []string{"abrmd", "direct"} {
+		for _, s := range scripts {
+			name := filepath.Base(s)
+			if !strings.Contains(name, c.only) {
+				continue
+			}
 			for _, tpm := range []string{oursMSSIM, oursSWTPM, swtpm} {
-				todo = append(todo, &script{name: name, mode: mode, tpm: tpm})
+				x := &script{name: name, mode: mode, tpm: tpm}
+				x.got = done[x.key()]
+				all = append(all, x)
+				if x.got == absent {
+					todo = append(todo, x)
+				}
 			}
 		}
 	}
@@ -100,6 +111,10 @@ func (c *config) tpm2tools(t *table) error {
 				if err != nil && failure == nil {
 					failure = err
 				}
+				if err == nil {
+					_, err = fmt.Fprintf(c.journal, "%s\t%s\n", s.key(), s.got)
+					failure = errors.Join(failure, err)
+				}
 				if s.got != passed {
 					fmt.Printf("%s %s %s: %s in %.0f s\n", s.name, s.mode, s.tpm, s.got, s.seconds)
 				}
@@ -112,10 +127,31 @@ func (c *config) tpm2tools(t *table) error {
 	}
 	close(work)
 	wg.Wait()
-	for _, s := range todo {
+	for _, s := range all {
 		t.set("tpm2-tools", version, s.mode, s.name, s.tpm, s.got)
 	}
 	return failure
+}
+
+// key names a run in the journal.
+func (s *script) key() string { return s.name + "\t" + s.mode + "\t" + s.tpm }
+
+// openJournal opens the file in the scratch folder that gets a line for each
+// script that ended, and returns what it holds from a run that was interrupted.
+func (c *config) openJournal() (map[string]outcome, error) {
+	path := filepath.Join(c.scratch, "tpm2-tools.done")
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	done := map[string]outcome{}
+	for _, line := range strings.Split(string(b), "\n") {
+		if i := strings.LastIndexByte(line, '\t'); i > 0 {
+			done[line[:i]] = outcome(line[i+1:])
+		}
+	}
+	c.journal, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	return done, err
 }
 
 // toolsTree returns a folder with the scripts.
@@ -150,13 +186,19 @@ func (c *config) makeShims(dir string) error {
 	if err := os.MkdirAll(real, 0o755); err != nil {
 		return err
 	}
-	if err := must(c.repo, []string{"CGO_ENABLED=0"}, "go", "build", "-o", filepath.Join(real, "holdfast"), "./cmd/holdfast"); err != nil {
+	binary := filepath.Join(real, "holdfast")
+	_ = os.Remove(binary)
+	if c.binary != "" {
+		if err := must(".", nil, "cp", c.binary, binary); err != nil {
+			return err
+		}
+	} else if err := must(c.repo, []string{"CGO_ENABLED=0"}, "go", "build", "-o", binary, "./cmd/holdfast"); err != nil {
 		return err
 	}
 	for name, text := range wrappers {
 		link := filepath.Join(real, name)
 		_ = os.Remove(link)
-		if err := os.Link(filepath.Join(real, "holdfast"), link); err != nil {
+		if err := os.Link(binary, link); err != nil {
 			return err
 		}
 		bin := filepath.Join(dir, name+".ours")
@@ -194,13 +236,13 @@ func (c *config) runScript(s *script, tree, shims string) error {
 		dir: tree,
 		env: []string{
 			"TPM2_SIM=" + sim, "TPM2_ABRMD=" + abrmd, "TPM2_SIMPORT=", "TPM2ABRMD_TCTI=", "TPM2TOOLS_TEST_TCTI=", "TPM2TOOLS_TCTI=",
-			"TPM2TOOLS_TEST_PERSISTENT=false", "PYTHON=python3", "TMPDIR=" + tmp,
+			"TPM2TOOLS_TEST_PERSISTENT=false", "PYTHON=" + c.python, "TMPDIR=" + tmp,
 			"PATH=" + path + filepath.Join(tree, "test", "integration") + ":" + os.Getenv("PATH") + ":/usr/sbin:/sbin",
 			"TPM2_TOOLS_TEST_FIXTURES=" + filepath.Join(tree, "test", "integration", "fixtures"),
 			"srcdir=" + tree, "abs_srcdir=" + tree, "abs_top_srcdir=" + tree, "abs_builddir=" + tree,
 		},
 		args:  []string{"dbus-run-session", "--", "bash", filepath.Join("test", "integration", "tests", s.name)},
-		limit: 5 * time.Minute,
+		limit: c.limit,
 	}.run(&log)
 	if err != nil {
 		return err
