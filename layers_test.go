@@ -61,6 +61,7 @@ var rules = []rule{
 	{"latch/agent", 4, "latch", []string{"attest", "tss", "tpmio"}},
 	{"latch/appraisal", 4, "latch", []string{"attest"}},
 	{"latch/attester", 4, "latch", []string{"attest"}},
+	{"latch/watch", 4, "latch", []string{"attest"}},
 	{"latch/gate", 4, "latch", []string{"attest", "tss", "tpmio"}},
 	{"enclave/daemon", 4, "enclave", []string{"attest", "tss", "tpmio", "softtpm"}},
 

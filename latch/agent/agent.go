@@ -35,6 +35,7 @@ type Agent struct {
 	paused  map[*channel.Conn]struct{}
 	match   matcher
 	mutual  mutual
+	batch   batcher
 	ready   []*session // matched, not yet in a group
 	stats   Stats
 
@@ -62,6 +63,9 @@ func New(src Source, o Options) (*Agent, error) {
 	a.claims = newClaimer(&a.o)
 	a.match.init(&a.o)
 	a.mutual.init()
+	if err := a.batch.init(&a.o); err != nil {
+		return nil, err
+	}
 	a.stats.Refused = map[string]uint64{}
 	a.per = map[peer][]channel.Session{}
 	a.paused = map[*channel.Conn]struct{}{}
@@ -108,10 +112,19 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		deadline, hello := a.until(time.Now())
+		if a.o.hasBatch {
+			if w := a.batch.wait(time.Now()); !w.IsZero() && (deadline.IsZero() || w.Before(deadline)) {
+				deadline = w
+			}
+			hello = hello && !a.batch.only
+		}
 		if err := a.src.Wait(deadline, hello); err != nil {
 			return fmt.Errorf("agent: observer: %w", err)
 		}
 		a.turn(ctx, time.Now())
+		if a.o.hasBatch {
+			a.seal(ctx, time.Now())
+		}
 	}
 	return nil
 }
@@ -231,6 +244,9 @@ func (a *Agent) observed(e *observe.Event, now time.Time) {
 	if e.Kind == observe.Closed {
 		a.match.closed(e.Cookie)
 		a.gone(e.Cookie)
+		return
+	}
+	if a.o.hasBatch && a.batched(e, now) {
 		return
 	}
 	if s := a.match.observed(e, now); s != nil {

@@ -47,6 +47,7 @@ type ListenerConfig struct {
 	// ProxyProtocol says that a load balancer writes a PROXY header (version 1 or
 	// 2) before each connection.
 	ProxyProtocol bool           `yaml:"proxy-protocol"`
+	Batch         bool           `yaml:"batch"`   // list its sessions in manifests, for watchers, instead of answering gates
 	Clients       *ClientsConfig `yaml:"clients"` // evidence that clients must give (mutual sessions); default: none
 	Config        string         `yaml:"config"`  // file or folder whose digest is claimed, read when the agent starts
 }
@@ -85,6 +86,7 @@ type ReportsConfig struct {
 	Park      time.Duration `yaml:"park"`
 	MaxParked int           `yaml:"max-parked"`
 	MaxGroup  int           `yaml:"max-group"`
+	Batch     time.Duration `yaml:"batch-interval"` // of batch services
 }
 
 // ParseConfig reads a configuration. Unknown keys are errors.
@@ -136,7 +138,7 @@ func (c *Config) check() error {
 		}
 	}
 	r := c.Reports
-	if r.Timeout < 0 || r.Park < 0 || r.MaxGroup < 0 || r.MaxParked < 0 || r.Park > time.Minute || r.Timeout > time.Minute || r.Gap > time.Second {
+	if r.Timeout < 0 || r.Park < 0 || r.MaxGroup < 0 || r.MaxParked < 0 || r.Park > time.Minute || r.Timeout > time.Minute || r.Gap > time.Second || r.Batch < 0 || r.Batch > time.Hour {
 		return errors.New("reports: expected gap up to 1s, park and timeout up to 1m, and no negative counts")
 	}
 	return c.Provider.check()
@@ -158,7 +160,7 @@ func (c *Config) services() ([]Service, error) {
 		if l.Service == "" || len(l.Service) > channel.MaxName {
 			return nil, fmt.Errorf("%s: service: expected a name of 1 to %d bytes", where, channel.MaxName)
 		}
-		s := Service{Name: l.Service, Address: a, Units: l.Units, Users: l.Users, Proxied: l.ProxyProtocol}
+		s := Service{Name: l.Service, Address: a, Units: l.Units, Users: l.Users, Proxied: l.ProxyProtocol, Batch: l.Batch}
 		for _, x := range l.Executables {
 			e, err := ParseExecutable(x)
 			if err != nil {
@@ -178,6 +180,9 @@ func (c *Config) services() ([]Service, error) {
 			if s.Config, err = digestTree(l.Config); err != nil {
 				return nil, fmt.Errorf("%s: config: %w", where, err)
 			}
+		}
+		if l.Clients != nil && l.Batch {
+			return nil, fmt.Errorf("%s: clients does not go with batch: nobody waits for a verdict there", where)
 		}
 		if l.Clients != nil {
 			if l.ProxyProtocol {

@@ -33,6 +33,7 @@ type Service struct {
 	Executables []Executable     // empty: any that is not an interpreter
 	Units       []string         // empty: any
 	Users       []uint32         // who may have made the listener; empty: root, or anybody in one of Units
+	Batch       bool             // its sessions are listed in manifests; gates get no evidence of them
 	Proxied     bool             // a PROXY header comes before the client's hello
 	Clients     *appraisal.Rules // evidence that clients must give; nil: none
 	Config      [32]byte         // digest of the service's configuration, zero when none is named
@@ -45,6 +46,9 @@ type Options struct {
 	Version  string                                               // of the agent, as a claim
 	Channel  channel.ServerOptions                                // Software and Services are set by the agent
 
+	BatchInterval time.Duration // of manifests; default 5 s
+	hasBatch      bool
+
 	Doors Doors // of the services with Clients
 
 	Gap       time.Duration // smallest time between the starts of two reports under load, less with fewer than 32 sessions under way; default 20 ms, negative: none
@@ -55,6 +59,9 @@ type Options struct {
 }
 
 func (o *Options) defaults() {
+	for i := range o.Services {
+		o.hasBatch = o.hasBatch || o.Services[i].Batch
+	}
 	if o.Gap == 0 {
 		o.Gap = 20 * time.Millisecond
 	}

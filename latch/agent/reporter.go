@@ -89,9 +89,16 @@ func (r *reporter) endorsements(ctx context.Context) error {
 
 // make has the root of the tree of leaves attested into x, whose memory it reuses.
 func (r *reporter) make(ctx context.Context, leaves [][32]byte, x *result) {
+	if x.err = x.tree.Build(leaves); x.err != nil {
+		return
+	}
+	r.sign(ctx, x.tree.Root(), x)
+}
+
+// sign has the report data of a root, or of another head, attested into x.
+func (r *reporter) sign(ctx context.Context, root [32]byte, x *result) {
 	start := time.Now()
-	x.report = evidence.Report{}
-	x.err = x.tree.Build(leaves)
+	x.report, x.err = evidence.Report{}, nil
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	if x.err == nil && r.prov == nil {
@@ -102,7 +109,7 @@ func (r *reporter) make(ctx context.Context, leaves [][32]byte, x *result) {
 		}
 	}
 	if x.err == nil {
-		x.report, x.err = r.prov.Report(ctx, evidence.ReportData(binder.ReportData(x.tree.Root())))
+		x.report, x.err = r.prov.Report(ctx, evidence.ReportData(binder.ReportData(root)))
 	}
 	if x.err == nil {
 		for _, h := range x.report.Needs {

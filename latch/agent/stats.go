@@ -20,6 +20,7 @@ type Stats struct {
 	Refused         map[string]uint64 `json:"refused"`   // by code
 	WaitObserved    int               `json:"parked_announcements"`
 	WaitAnnounced   int               `json:"parked_observations"`
+	Manifests       uint64            `json:"manifests"`        // of batch services
 	ClientsVerified uint64            `json:"clients_verified"` // of mutual sessions
 	Wakes           uint64            `json:"wakes"`            // looks of the loop
 	ProviderOpened  uint64            `json:"provider_opened"`

@@ -28,6 +28,7 @@ const (
 	KindReport
 	KindSession
 	KindRefused
+	KindManifest
 )
 
 // Event is one message of the agent. Endorsement and Report own their memory;
@@ -38,6 +39,7 @@ type Event struct {
 	Report      *Report
 	Session     Session
 	Refused     Refused
+	Manifest    *Manifest // owns its memory
 }
 
 // GoodbyeError is what Recv returns when the agent ended the connection with a reason.
@@ -210,6 +212,8 @@ func (c *Client) event(dst []Event, f []byte) ([]Event, error) {
 		return append(dst, Event{Kind: KindSession, Session: m.session}), nil
 	case typeRefused:
 		return append(dst, Event{Kind: KindRefused, Refused: m.refused}), nil
+	case typeManifest:
+		return append(dst, Event{Kind: KindManifest, Manifest: m.manifest}), nil
 	case typeGoodbye:
 		return dst, &GoodbyeError{m.goodbye.code, m.goodbye.text}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ type Conn struct {
 	sent        map[Hash]bool // endorsements that the gate has; guarded by q.mu
 	software    string
 	version     uint64
+	batched     atomic.Bool // the gate asked for manifests
 }
 
 // Software is what the gate calls itself.
@@ -184,6 +186,7 @@ func (c *Conn) hello(h *gateHello) error {
 		return errors.New("channel: " + text)
 	}
 	c.software, c.version = h.software, min(h.high, VersionHigh)
+	c.batched.Store(slices.Contains(h.capabilities, CapabilityBatch))
 	answer := agentHello{c.version, c.s.o.Software, c.s.o.Services}
 	return c.q.send(func(b []byte) []byte {
 		for _, x := range h.have {

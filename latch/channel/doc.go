@@ -28,6 +28,7 @@
 //	18 Report      [18, id, type text, body bytes, [hash of endorsement that it needs], tree size]
 //	19 Session     [19, CH, report id, leaf index, [path hash], claims bytes]
 //	20 Refused     [20, CH, code text, sentence text]
+//	22 Manifest    see [Manifest]; only to gates whose Hello has the capability "batch"
 //	21 Goodbye     [21, code text, sentence text]      last message before the agent closes
 //
 // The gate speaks first and names the versions it knows; the agent answers

@@ -35,6 +35,8 @@ func encodeAgent(m agentMessage) []byte {
 		return m.report.append(nil)
 	case typeSession:
 		return m.session.append(nil)
+	case typeManifest:
+		return m.manifest.Append(nil)
 	case typeRefused:
 		return m.refused.append(nil)
 	}
@@ -71,6 +73,7 @@ func FuzzAgent(f *testing.F) {
 	f.Add((&Session{Hash{1}, 7, 1, []Hash{{2}}, []byte{0xa0}}).append(nil))
 	f.Add((&Refused{Hash{1}, "c", "t"}).append(nil))
 	f.Add((&goodbye{"c", "t"}).append(nil))
+	f.Add((&Manifest{Number: 1, Groups: []ManifestGroup{{[]byte{1}, make([]byte, 64)}}, Type: "a/b", Body: []byte{1}, Needs: []Hash{{1}}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var path []Hash
 		m, err := decodeAgent(b, &path)

@@ -247,6 +247,7 @@ type agentMessage struct {
 	session     Session
 	refused     Refused
 	goodbye     *goodbye
+	manifest    *Manifest
 }
 
 // decodeAgent decodes one frame from an agent. Endorsement and Report own
@@ -269,12 +270,14 @@ func decodeAgent(frame []byte, path *[]Hash) (agentMessage, error) {
 		m.report = readReport(d)
 	case t == typeSession && n == 6:
 		m.session = readSession(d, path)
+	case t == typeManifest && n == 8:
+		m.manifest = readManifest(d)
 	case t == typeRefused && n == 4:
 		m.refused = Refused{CH: d.hash("ClientHello digest"), Code: d.text(MaxCode, "code"), Text: d.text(MaxText, "sentence")}
 	case t == typeGoodbye && n == 3:
 		m.goodbye = &goodbye{code: d.text(MaxCode, "code"), text: d.text(MaxText, "sentence")}
 	default:
-		d.fail("message type %d with %d elements; an agent sends types 16 to 21", t, n)
+		d.fail("message type %d with %d elements; an agent sends types 16 to 22", t, n)
 	}
 	if err := d.end(); err != nil {
 		return agentMessage{}, err

@@ -48,7 +48,7 @@ var helpers map[string]func([]string) error
 
 func init() {
 	helpers = map[string]func([]string) error{
-		"serve": serveHelper, "balanced": balancedHelper, "mutual-serve": mutualServeHelper, "mutual-attack": mutualAttackHelper, "get": getHelper, "raw": rawHelper, "udp": udpHelper, "tfo": tfoHelper, "again": againHelper,
+		"serve": serveHelper, "balanced": balancedHelper, "batch-proxy": batchProxyHelper, "mutual-serve": mutualServeHelper, "mutual-attack": mutualAttackHelper, "get": getHelper, "raw": rawHelper, "udp": udpHelper, "tfo": tfoHelper, "again": againHelper,
 		"relay": relayHelper, "plain": plainHelper, "icmp": icmpHelper, "idle": idleHelper, "many": manyHelper, "half": halfHelper, "mapped": mappedHelper, "twice": twiceHelper,
 	}
 }
