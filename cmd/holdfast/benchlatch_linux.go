@@ -29,6 +29,7 @@ type benchLatchFlags struct {
 	ak        string
 	simulated time.Duration
 	only      int
+	mode      string
 }
 
 func init() {
@@ -46,6 +47,7 @@ TPM, or with --simulated a simulated processor of the given latency.`,
 		c.Flags().StringVar(&f.group, "group", "x25519", "key exchange: x25519 or x25519mlkem768")
 		c.Flags().StringVar(&f.ak, "ak", "ML-DSA-65", "algorithm of the attestation key: ML-DSA-65 or ECC-P256")
 		c.Flags().DurationVar(&f.simulated, "simulated", 0, "a SIMULATED processor with this latency instead of the TPM")
+		c.Flags().StringVar(&f.mode, "mode", "latch", "latch; mutual (both machines attest, each by a SIMULATED processor); batch (a watcher in the gate's place)")
 		c.Flags().IntVar(&f.only, "concurrency", 0, "only this concurrency (64, 16 or 1)")
 		return c
 	})
@@ -56,6 +58,15 @@ func benchLatch(cmd *cobra.Command, g *globals, f benchLatchFlags) error {
 		if h := host.Has(name); !h.Present {
 			return unsupportedError(fmt.Errorf("this machine lacks %s: %s", h.Name, h.Fact))
 		}
+	}
+	switch f.mode {
+	case "latch":
+	case "mutual", "batch":
+		if f.ak = "ES256"; f.simulated == 0 {
+			f.simulated = seedLatency
+		}
+	default:
+		return usageError(fmt.Errorf("--mode: %q, expected latch, mutual or batch", f.mode))
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -71,6 +82,9 @@ func benchLatch(cmd *cobra.Command, g *globals, f benchLatchFlags) error {
 	results, err := latch.Run(cmd.Context(), latch.Options{
 		Binary: self, Group: f.group, Points: f.points(), Log: log,
 		Start: func(ctx context.Context, n *netns.Net, client, server *netns.Namespace, address string) (latch.Chain, error) {
+			if f.mode != "latch" {
+				return startMode(ctx, f.mode, self, dir, f.simulated, n, client, server, address)
+			}
 			return startBenchChain(ctx, chain.Options{
 				Binary: self, Dir: dir, Net: n, Client: client, Server: server, ServiceName: latch.ServiceName, Address: address,
 				Executable: self, AK: f.ak, Simulated: f.simulated, Log: log,
@@ -84,13 +98,16 @@ func benchLatch(cmd *cobra.Command, g *globals, f benchLatchFlags) error {
 	if f.simulated > 0 {
 		reporter = "SIMULATED processor, " + f.simulated.String() + ", " + f.ak
 	}
+	if f.mode != "latch" {
+		reporter = f.mode + " mode, " + reporter
+	}
 	if f.csv != "" {
 		if err := latchCSV(f.csv, facts, reporter, f.group, results); err != nil {
 			return err
 		}
 	}
 	if g.json {
-		return printJSON(map[string]any{"host": facts, "reporter": reporter, "group": f.group, "throughput": results})
+		return printJSON(map[string]any{"host": facts, "reporter": reporter, "group": f.group, "mode": f.mode, "throughput": results})
 	}
 	printLatch(cmd, reporter, f.group, results)
 	if b := facts.Busy(); b != "" {
