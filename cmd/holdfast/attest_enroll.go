@@ -17,6 +17,7 @@ import (
 	"holdfast/attest/trust"
 	"holdfast/tpm2"
 	"holdfast/tss"
+	"holdfast/tss/ekcert"
 )
 
 func init() { attestVerbs = append(attestVerbs, newAttestEnroll) }
@@ -27,6 +28,7 @@ type enrolment struct {
 	key, secret, trust, name, machine, ecc string
 	policyPCRs                             []string
 	persist                                string
+	ekCA                                   string
 }
 
 func newAttestEnroll(g *globals) *cobra.Command {
@@ -49,8 +51,9 @@ TPM as the endorsement key. Then the record is appended to the trust file.
 
 Both sides of the enrolment run here, so the record is as good as this machine
 is now: run it before the machine leaves your hands. The endorsement key's
-certificate is recorded by its digest if the TPM has one; its chain to the
-maker of the TPM is not checked.`,
+certificate is recorded by its digest if the TPM has one. With --ek-ca it must
+be there, and an authority in that file must vouch for it: then the record says
+that the key is in a TPM of that maker, not only in some TPM.`,
 		Args: exactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ak, err := e.run(cmd.Context())
@@ -81,6 +84,7 @@ maker of the TPM is not checked.`,
 	f.StringVar(&e.machine, "machine", "", "identifier of the machine, for the record")
 	f.StringVar(&e.ecc, "ecc", "", "P-256: make an ECDSA key instead of ML-DSA-65, for TPMs without post-quantum keys")
 	f.StringSliceVar(&e.policyPCRs, "policy-pcrs", nil, "the key quotes only while these PCRs have their present values, such as sha256:11")
+	f.StringVar(&e.ekCA, "ek-ca", "", "PEM file with the authorities of the TPM's maker: the endorsement key's certificate must chain to one")
 	f.StringVar(&e.persist, "persist", "", "also store the key in the TPM at this handle, such as 0x81010010")
 	return c
 }
@@ -174,6 +178,9 @@ func (e *enrolment) enroll(t *tss.TPM, kind tpmquote.Kind, secret []byte, handle
 		return nil, nil, err
 	}
 	defer a.Close()
+	if err := e.checkEK(a.Identity); err != nil {
+		return nil, nil, err
+	}
 	v, challenge, err := tpmquote.NewChallenge(a.Identity)
 	if err != nil {
 		return nil, nil, err
@@ -192,6 +199,31 @@ func (e *enrolment) enroll(t *tss.TPM, kind tpmquote.Kind, secret []byte, handle
 		}
 	}
 	return key, &ak, nil
+}
+
+// checkEK checks the endorsement key's certificate if --ek-ca asks for it.
+func (e *enrolment) checkEK(id tpmquote.Identity) error {
+	if e.ekCA == "" {
+		return nil
+	}
+	authorities, err := os.ReadFile(e.ekCA)
+	if err != nil {
+		return fmt.Errorf("--ek-ca: %w", err)
+	}
+	if id.Certificate == nil {
+		return fmt.Errorf("--ek-ca: the TPM has no certificate for its endorsement key (%s); holdfast tpm provision makes one for tests", id.EKType)
+	}
+	var ek tpm2.Public
+	r := tpm2.NewReader(id.EK)
+	ek.Unmarshal(r)
+	r.End()
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("endorsement key: %w", err)
+	}
+	if err := ekcert.Verify(id.Certificate, &ek, authorities, time.Now()); err != nil {
+		return fmt.Errorf("--ek-ca %s: %w", e.ekCA, err)
+	}
+	return nil
 }
 
 // write stores what the enrolment made; the record last, so that a Verifier

@@ -84,8 +84,9 @@ func TestProvision(t *testing.T) {
 			t.Fatalf("%s: the certificate is for another key", kind)
 		}
 	}
-	// Enrolment records the certificate that it found.
-	c.run("attest enroll --allow-shared-tpm --tpm " + c.spec + " --name here --key ak --secret ak.secret --trust trust")
+	// Enrolment records the certificate that it found, and checks who vouches for it.
+	c.fails(1, "attest enroll --allow-shared-tpm --tpm "+c.spec+" --name here --key ak --secret ak.secret --trust trust --ek-ca ca/ca-ecdsa.pem", "no authority vouches")
+	c.run("attest enroll --allow-shared-tpm --tpm " + c.spec + " --name here --key ak --secret ak.secret --trust trust --ek-ca ca/ca-mldsa65.pem")
 	digest := sha256.Sum256([]byte(c.file("ca/ek-mlkem768.der")))
 	if trust := c.file("trust"); !strings.Contains(trust, hex.EncodeToString(digest[:])) {
 		t.Fatalf("the certificate is not in the trust file:\n%s", trust)
