@@ -3,6 +3,7 @@
 package tss
 
 import (
+	"encoding/hex"
 	"fmt"
 
 	"holdfast/tpm2"
@@ -113,24 +114,29 @@ func SRKTemplate(k Kind) tpm2.Public {
 	return p
 }
 
-// EKTemplate is the endorsement key of a kind. RSA2048 and ECCP256 are the
-// low-range templates L-1 and L-2 of the TCG EK Credential Profile (B.3.3,
-// B.3.4), whose use needs PolicySecret(endorsement), see EKAuth. For the other
-// kinds no profile is final; ours follow the pattern of L-2, with empty unique
-// and the hash of the kind's strength.
+// EKTemplate is the endorsement key of a kind that decrypts. RSA2048 and ECCP256
+// are the low-range templates L-1 and L-2 of the TCG EK Credential Profile
+// (B.3.3, B.3.4), whose use needs PolicySecret(endorsement), see EKAuth. The
+// other kinds have the high-range form (B.4): empty unique, the authValue may be
+// used, and PolicyB. For ML-KEM no profile is final; this is how swtpm's makers
+// try it, and what `tpm provision` and `attest enroll` use.
 func EKTemplate(k Kind) tpm2.Public {
 	p := tpm2.Public{NameAlg: tpm2.AlgSHA256, Attributes: fixedOwnKey | tpm2.ObjectAdminWithPolicy | tpm2.ObjectRestricted | tpm2.ObjectDecrypt}
 	must(k.set(&p))
 	if p.Type == tpm2.AlgMLDSA {
 		panic("tss: an EK of kind " + string(k) + ": expected a kind that decrypts")
 	}
-	if k != RSA2048 && k != ECCP256 {
+	if !k.lowRangeEK() {
 		p.NameAlg = k.nameAlg()
+		p.Attributes |= tpm2.ObjectUserWithAuth
 	}
 	p.Parms.Symmetric = k.storageSym()
-	d := tpm2.NewPolicyDigest(p.NameAlg)
-	d.Secret(tpm2.HandleName(tpm2.RHEndorsement), nil)
-	p.AuthPolicy = d.Sum()
+	p.AuthPolicy = policyA(p.NameAlg)
+	if !k.lowRangeEK() {
+		d := tpm2.NewPolicyDigest(p.NameAlg)
+		d.OR(policyA(p.NameAlg), policyC[p.NameAlg])
+		p.AuthPolicy = d.Sum()
+	}
 	switch k {
 	case RSA2048:
 		p.Unique = make([]byte, 256)
@@ -140,14 +146,41 @@ func EKTemplate(k Kind) tpm2.Public {
 	return p
 }
 
+func (k Kind) lowRangeEK() bool { return k == RSA2048 || k == ECCP256 }
+
+// policyA is PolicySecret(endorsement) (EK Credential Profile, B.6.2).
+func policyA(alg tpm2.Alg) []byte {
+	d := tpm2.NewPolicyDigest(alg)
+	d.Secret(tpm2.HandleName(tpm2.RHEndorsement), nil)
+	return d.Sum()
+}
+
+// policyC is PolicyAuthorizeNV of the index that the EK Credential Profile sets
+// aside for each hash (B.6.4). PolicyB is PolicyOR of policyA and this.
+var policyC = map[tpm2.Alg][]byte{
+	tpm2.AlgSHA256: mustHex("3767e2edd43ff45a3a7e1eaefcef78643dca964632e7aad82c673a30d8633fde"),
+	tpm2.AlgSHA384: mustHex("d6032ce61f2fb3c240eb3cf6a33237ef2b6a16f4293c22b455e261cffd217ad5b4947c2d73e63005eed2dc2b3593d165"),
+	tpm2.AlgSHA512: mustHex("589ee1e146544716e8deafe6db247b01b81e9f9c7dd16b814aa159138749105fba5388dd1dea702f35240c184933121e2c61b8f50d3ef91393a49a38c3f73fc8"),
+}
+
+func mustHex(s string) []byte {
+	b, err := hex.DecodeString(s)
+	must(err)
+	return b
+}
+
 // EKAuth starts a policy session that satisfies the policy of EKTemplate(k).
 // It is good for one command; close it afterwards.
 func (t *TPM) EKAuth(k Kind, endorsement []byte) (*Session, error) {
-	s, err := t.StartSession(SessionOptions{Kind: tpm2.SEPolicy, Hash: EKTemplate(k).NameAlg})
+	alg := EKTemplate(k).NameAlg
+	s, err := t.StartSession(SessionOptions{Kind: tpm2.SEPolicy, Hash: alg})
 	if err != nil {
 		return nil, err
 	}
-	if err := t.PolicySecret(Endorsement(endorsement), s, nil); err != nil {
+	if err = t.PolicySecret(Endorsement(endorsement), s, nil); err == nil && !k.lowRangeEK() {
+		err = t.PolicyOR(s, policyA(alg), policyC[alg])
+	}
+	if err != nil {
 		_ = t.Close(s)
 		return nil, err
 	}

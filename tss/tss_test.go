@@ -8,6 +8,7 @@ import (
 	"crypto/cipher"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"testing"
 
 	"holdfast/tpm2"
@@ -193,4 +194,20 @@ func FuzzResponse(f *testing.F) {
 			t.Fatal("a response without the session's HMAC was taken")
 		}
 	})
+}
+
+// TestEKPolicyB: PolicyB as the EK Credential Profile prints it (B.6.3), for
+// each hash of a high-range endorsement key.
+func TestEKPolicyB(t *testing.T) {
+	for k, want := range map[Kind]string{
+		ECCP384:   "b26e7d28d11a50bc53d882bcf5fd3a1a074148bb35d3b4e4cb1c0ad9bde419cacb47ba09699646150f9fc000f3f80e12",
+		MLKEM512:  "ca3d0a99a2b93906f7a3342414efcfb3a385d44cd1fd459089d19b5071c0b7a0",
+		MLKEM768:  "b26e7d28d11a50bc53d882bcf5fd3a1a074148bb35d3b4e4cb1c0ad9bde419cacb47ba09699646150f9fc000f3f80e12",
+		MLKEM1024: "b8221ca69e8550a4914de3faa6a18c072cc01208073a928d5d66d59ef79e49a429c41a6b269571d57edb25fbdb1838425608b413cd616a5f6db5b6071af99bea",
+	} {
+		p := EKTemplate(k)
+		if got := fmt.Sprintf("%x", p.AuthPolicy); got != want || !p.Attributes.Has(tpm2.ObjectUserWithAuth) {
+			t.Errorf("%s: policy %s, want %s; attributes %v", k, got, want, p.Attributes)
+		}
+	}
 }
