@@ -12,7 +12,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo devel)
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build install demo test test-full check fuzz fuzz-diff bench generate clean go-version
+.PHONY: help build install demo test test-full check fuzz fuzz-diff bench esr generate clean go-version
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench: build ## quick benchmarks of latch and TPM beside their peers, results in
 	@tools/setup/packages.sh demo test
 	@$(SUDO) bin/holdfast bench latch --quick --csv bench/results/latch.csv
 	@$(SUDO) bin/holdfast bench tpm --quick --csv bench/results/tpm.csv
+
+esr: build ## the laboratory: seven designs of attested channels against the relay's adversaries
+	@bin/holdfast esr lab $(ESRFLAGS)
 
 generate: go-version ## make the committed generated files again (needs clang; `make check` compares)
 	@tools/setup/packages.sh generate

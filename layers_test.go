@@ -43,6 +43,7 @@ var rules = []rule{
 	{"attest/trust", 2, "attest", nil},
 	{"attest/verify", 2, "attest", nil},
 	{"attest/policy", 2, "attest", nil},
+	{"attest/ear", 2, "attest", nil},
 	{"latch/flow", 2, "latch", nil},
 	{"latch/batch", 2, "latch", nil},
 
@@ -51,6 +52,7 @@ var rules = []rule{
 	{"enclave/host", 3, "enclave", []string{"tss"}},
 	{"enclave/urts", 3, "enclave", []string{"tss"}},
 	{"attest/appraise", 3, "attest", nil},
+	{"attest/collateral", 3, "attest", nil},
 	{"attest/provider", 3, "attest", []string{"tss"}},
 	{"latch/hold", 3, "latch", nil},
 	{"latch/observe", 3, "latch", nil},

@@ -29,6 +29,12 @@ const (
 	TypeTCGEventLog  = "application/vnd.holdfast.tcg-event-log"
 	TypeSimulated    = "application/vnd.holdfast.simulated+cbor"
 	TypeSimulatedKey = "application/vnd.holdfast.simulated-key+cbor"
+
+	TypeSNP         = "application/vnd.holdfast.sev-snp-report" // ATTESTATION_REPORT, 1,184 bytes (AMD 56860, table 23)
+	TypeTDX         = "application/vnd.holdfast.tdx-quote"      // TD quote version 4, with its PCK chain inside
+	TypeCSV         = "application/vnd.holdfast.csv-report"     // attest/evidence/csv
+	TypeCSVChain    = "application/vnd.holdfast.csv-chain"      // HSK ‖ CEK, 2,916 bytes
+	TypeCertificate = "application/pkix-cert"                   // one certificate, DER (RFC 2585, section 4.1)
 )
 
 // Limits on what is parsed. An ML-DSA-87 signature has 4,627 bytes, 24 PCRs

@@ -42,6 +42,11 @@ type file struct {
 	Enrolment    *enrolment                    `yaml:"enrolment"`
 	Age          *duration                     `yaml:"age"` // of evidence that carries its own time
 
+	SNP        *snpRules `yaml:"sev-snp"`    // must, for evidence of that type
+	TDX        *tdxRules `yaml:"tdx"`        // likewise
+	CSV        *csvRules `yaml:"csv"`        // likewise
+	Collateral string    `yaml:"collateral"` // required (default) or optional: revocation lists and TCB information
+
 	ServerNames  []string `yaml:"server-names"`
 	Groups       []string `yaml:"groups"` // must: key exchanges, by IANA's names
 	groups       map[uint16]bool
@@ -92,6 +97,7 @@ type clock struct {
 type enrolment struct {
 	Methods []string  `yaml:"methods"`
 	MaxAge  *duration `yaml:"max-age"`
+	EKRoots []digest  `yaml:"ek-roots"` // SHA-256 of root certificates: enrolment followed the EK's chain to one of them
 }
 
 // claims lists accepted values; an absent list asks nothing, except that
@@ -137,6 +143,7 @@ func (f *file) check() error {
 		{"profile", f.Profile, []string{profilePQ}},
 		{"simulated", f.Simulated, []string{"allow", "refuse"}},
 		{"measurements", f.Measurements, []string{"required", "none"}},
+		{"collateral", f.Collateral, []string{"required", "optional"}},
 		{"resumption", f.Resumption, []string{"refuse", "dhe"}},
 		{"class", f.Class, []string{verify.ClassMachine, verify.ClassEnclave}},
 	} {
@@ -169,6 +176,9 @@ func (f *file) check() error {
 			return fmt.Errorf("events[%d]: expected %s, and a list only or require", i, usablePCRs)
 		}
 		f.Events[i].name = fmt.Sprintf("events.%d", e.PCR)
+	}
+	if err := f.checkPlatforms(); err != nil {
+		return err
 	}
 	return f.checkLists()
 }
@@ -217,6 +227,9 @@ func (f *file) checkLists() error {
 			if err := oneOf("enrolment.methods", m, enrolmentMethods); err != nil || m == "" {
 				return fmt.Errorf("enrolment.methods: expected one of %v, got %q", enrolmentMethods, m)
 			}
+		}
+		if err := sizes("enrolment.ek-roots", 32, e.EKRoots); err != nil {
+			return err
 		}
 	}
 	for _, e := range f.Events {

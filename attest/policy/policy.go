@@ -87,6 +87,7 @@ var rules = []func(*check){
 	(*check).signatures,
 	(*check).profile,
 	(*check).measurements,
+	(*check).platform,
 	(*check).pcrs,
 	(*check).events,
 	(*check).counts,

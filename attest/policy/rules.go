@@ -69,7 +69,7 @@ func (c *check) measurements() {
 	if c.r.Enclave != nil { // what is measured is the monitor: rule enclave.monitors
 		return
 	}
-	if c.p.Measurements != "none" && !c.r.Simulated && len(c.p.pcrs) == 0 && len(c.p.Events) == 0 {
+	if c.p.Measurements != "none" && !c.r.Simulated && c.r.Platform == nil && len(c.p.pcrs) == 0 && len(c.p.Events) == 0 {
 		c.fail("measurements", "a pcrs or events rule (or measurements: none)", "a policy without either")
 	}
 }
@@ -182,7 +182,7 @@ func (c *check) span(rule string, s *span, got uint32) {
 	if s == nil {
 		return
 	}
-	if c.r.Simulated {
+	if c.r.Simulated || c.r.Platform != nil {
 		c.fail(rule, "a count by a TPM", "evidence without one")
 		return
 	}
@@ -198,7 +198,7 @@ func (c *check) firmware() {
 	if len(c.p.Firmware) == 0 {
 		return
 	}
-	if c.r.Simulated || !slices.Contains(c.p.Firmware, firmware(c.r.Firmware)) {
+	if c.r.Simulated || c.r.Platform != nil || !slices.Contains(c.p.Firmware, firmware(c.r.Firmware)) {
 		names := make([]string, len(c.p.Firmware))
 		for i, f := range c.p.Firmware {
 			names[i] = fmt.Sprintf("%#x", uint64(f))
@@ -228,6 +228,7 @@ func (c *check) enrolment() {
 	if len(e.Methods) > 0 && !slices.Contains(e.Methods, c.r.Method) {
 		c.fail("enrolment.methods", list(e.Methods), quoted(c.r.Method))
 	}
+	c.oneOf("enrolment.ek-roots", e.EKRoots, c.r.EKRoot)
 	if e.MaxAge == nil {
 		return
 	}

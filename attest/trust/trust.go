@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package trust holds what a Verifier believes before it has seen anything:
-// pinned attestation keys and, for tests and benchmarks, roots of simulated
-// evidence (the trust anchors of RFC 9334, section 7.4).
+// pinned attestation keys, pinned chips of confidential virtual machines and,
+// for tests and benchmarks, roots of simulated evidence (the trust anchors of RFC 9334, section 7.4).
 //
 // Start with Parse, which reads a trust file, or Load. A Roots value is not
 // changed after it was made, so that it may be shared. `holdfast attest enroll`
@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -61,7 +62,8 @@ type AK struct {
 type EK struct {
 	Name              Hex    `yaml:"name,omitempty"`               // TPM Name
 	Type              string `yaml:"type,omitempty"`               // such as ML-KEM-768 or ECC-P256
-	CertificateSHA256 Hex    `yaml:"certificate-sha256,omitempty"` // digest of the DER certificate, if one was seen; its chain is not checked here
+	CertificateSHA256 Hex    `yaml:"certificate-sha256,omitempty"` // digest of the DER certificate, if one was seen
+	RootSHA256        Hex    `yaml:"root-sha256,omitempty"`        // digest of the maker's root certificate to which enrolment followed the chain; absent: not checked
 }
 
 // SimulatedRoot may sign report keys of simulated environments.
@@ -73,9 +75,15 @@ type SimulatedRoot struct {
 
 // file is the shape of a trust file.
 type file struct {
-	Version int             `yaml:"version"`
-	AKs     []AK            `yaml:"attestation-keys,omitempty"`
-	Roots   []SimulatedRoot `yaml:"simulated-roots,omitempty"`
+	Version int `yaml:"version"`
+	Records `yaml:",inline"`
+}
+
+// Records are all that a trust file can hold.
+type Records struct {
+	AKs       []AK            `yaml:"attestation-keys,omitempty"`
+	Platforms []Platform      `yaml:"platforms,omitempty"`
+	Simulated []SimulatedRoot `yaml:"simulated-roots,omitempty"`
 }
 
 // Roots is a parsed trust file.
@@ -83,11 +91,17 @@ type Roots struct {
 	aks       []AK
 	byHash    map[[32]byte]*AK
 	simulated []SimulatedRoot
+	platforms []Platform
 }
 
-// New builds Roots from records; the same rules as for a file apply.
+// New builds Roots from keys and simulated roots alone; see Build.
 func New(aks []AK, simulated []SimulatedRoot) (*Roots, error) {
-	r := &Roots{aks: append([]AK(nil), aks...), simulated: append([]SimulatedRoot(nil), simulated...), byHash: map[[32]byte]*AK{}}
+	return Build(Records{AKs: aks, Simulated: simulated})
+}
+
+// Build makes Roots from records; the same rules as for a file apply.
+func Build(x Records) (*Roots, error) {
+	r := &Roots{aks: slices.Clone(x.AKs), simulated: slices.Clone(x.Simulated), platforms: slices.Clone(x.Platforms), byHash: map[[32]byte]*AK{}}
 	names := map[string]bool{}
 	for i := range r.aks {
 		ak := &r.aks[i]
@@ -103,6 +117,9 @@ func New(aks []AK, simulated []SimulatedRoot) (*Roots, error) {
 			return nil, fmt.Errorf("attestation-keys[%d]: the key of %q is pinned already as %q", i, ak.Environment, r.byHash[h].Environment)
 		}
 		r.byHash[h] = ak
+	}
+	if err := checkPlatforms(r.platforms, names); err != nil {
+		return nil, err
 	}
 	names = map[string]bool{}
 	for i, s := range r.simulated {
@@ -175,6 +192,11 @@ func (r *Roots) AKs() []AK { return r.aks }
 // Simulated lists the roots of simulated evidence.
 func (r *Roots) Simulated() []SimulatedRoot { return r.simulated }
 
+// Records lists everything, in the file's order. The slices may be appended to.
+func (r *Roots) Records() Records {
+	return Records{slices.Clone(r.aks), slices.Clone(r.platforms), slices.Clone(r.simulated)}
+}
+
 // Parse reads a trust file. Unknown keys are errors.
 func Parse(b []byte) (*Roots, error) {
 	if len(b) > maxFile {
@@ -195,7 +217,7 @@ func Parse(b []byte) (*Roots, error) {
 	if f.Version != Version {
 		return nil, fmt.Errorf("trust file: version: expected %d, got %d", Version, f.Version)
 	}
-	r, err := New(f.AKs, f.Roots)
+	r, err := Build(f.Records)
 	if err != nil {
 		return nil, fmt.Errorf("trust file: %w", err)
 	}
@@ -220,7 +242,7 @@ func (r *Roots) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(file{Version: Version, AKs: r.aks, Roots: r.simulated}); err != nil {
+	if err := e.Encode(file{Version, r.Records()}); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil

@@ -32,6 +32,15 @@ const (
 	FaultNotCapped     Fault = "enclave-cap"     // a PCR of the monitor is not closed, so that another program may still use its secrets
 	FaultMonitor       Fault = "enclave-monitor" // the monitor's PCR does not show exactly one monitor
 	FaultEnclaveReport Fault = "enclave-report"  // the report is not among those that the monitor signed
+
+	// Of confidential virtual machines.
+	FaultCertificate       Fault = "certificate"         // the chain from the vendor's root to the report key does not hold
+	FaultExpired           Fault = "certificate-expired" // a certificate of the chain is out of date
+	FaultRevoked           Fault = "revoked"             // the vendor revoked a certificate of the chain
+	FaultCollateral        Fault = "collateral"          // the vendor's revocation list or TCB information is wrong
+	FaultCollateralExpired Fault = "collateral-expired"  // it is out of date; `holdfast attest collateral fetch`
+	FaultTCB               Fault = "tcb"                 // the vendor calls this firmware out of date, or report and certificate disagree about it
+	FaultForeign           Fault = "foreign"             // genuine, but the chip is in no record of the trust file
 )
 
 // Error is why evidence is not genuine.

@@ -23,12 +23,13 @@ type Result struct {
 	Simulated   bool   // nothing in it comes from hardware
 	Class       string // ClassMachine or ClassEnclave
 	Environment string // name of the pinned AK; for simulated evidence "SIMULATED/" root "/" name
-	Signature   string // algorithm: ES256, ES384, ES512, RS256, PS256, ..., ML-DSA-44, ML-DSA-65, ML-DSA-87
+	Signature   string // algorithm: ES256, ES384, ES512, RS256, PS256, ..., ML-DSA-44, ML-DSA-65, ML-DSA-87, SM2-SM3
 	PQ          bool   // the whole signature chain withstands a quantum computer
 
 	// From the pinned record.
 	AKName   []byte    // TPM Name of the AK
 	EKName   []byte    // TPM Name of the EK it was activated with; nil if unknown
+	EKRoot   []byte    // SHA-256 of the root certificate of the TPM's maker, if enrolment checked the EK's chain
 	Method   string    // of enrolment
 	Enrolled time.Time // zero for simulated evidence
 	Machine  string
@@ -44,6 +45,9 @@ type Result struct {
 
 	// From simulated evidence, and from the statement of an enclave monitor.
 	Made time.Time
+
+	// From a confidential virtual machine; else nil.
+	Platform *Platform
 
 	Enclave *Enclave // of ClassEnclave; else nil
 }

@@ -71,7 +71,7 @@ func (v *Verifier) quoteBy(k *ak, q *evidence.TPMQuote, needs [][32]byte, endors
 	}
 	return &Result{
 		Environment: k.record.Environment, Signature: k.alg, PQ: k.pq,
-		AKName: k.name, EKName: k.record.EK.Name, Method: k.record.Method, Enrolled: k.record.Enrolled, Machine: k.record.Machine,
+		AKName: k.name, EKName: k.record.EK.Name, EKRoot: k.record.EK.RootSHA256, Method: k.record.Method, Enrolled: k.record.Enrolled, Machine: k.record.Machine,
 		PCRs: pcrs, Events: events, Firmware: a.FirmwareVersion, Clock: a.ClockInfo.Clock,
 		ResetCount: a.ClockInfo.ResetCount, RestartCount: a.ClockInfo.RestartCount, Safe: a.ClockInfo.Safe,
 	}, nil

@@ -53,7 +53,8 @@ Both sides of the enrolment run here, so the record is as good as this machine
 is now: run it before the machine leaves your hands. The endorsement key's
 certificate is recorded by its digest if the TPM has one. With --ek-ca it must
 be there, and an authority in that file must vouch for it: then the record says
-that the key is in a TPM of that maker, not only in some TPM.`,
+that the key is in a TPM of that maker, not only in some TPM, by the digest of the
+root, and a policy can ask for it (enrolment: {ek-roots: [SHA-256]}).`,
 		Args: exactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ak, err := e.run(cmd.Context())
@@ -61,7 +62,7 @@ that the key is in a TPM of that maker, not only in some TPM.`,
 				return err
 			}
 			out := map[string]any{"environment": ak.Environment, "method": ak.Method, "enrolled": ak.Enrolled, "machine": ak.Machine,
-				"ek_type": ak.EK.Type, "ek_name": hex.EncodeToString(ak.EK.Name), "ek_certificate_sha256": hex.EncodeToString(ak.EK.CertificateSHA256),
+				"ek_type": ak.EK.Type, "ek_name": hex.EncodeToString(ak.EK.Name), "ek_certificate_sha256": hex.EncodeToString(ak.EK.CertificateSHA256), "ek_root_sha256": hex.EncodeToString(ak.EK.RootSHA256),
 				"key": e.key, "secret": e.secret, "trust": e.trust}
 			if g.json {
 				return printJSON(out)
@@ -69,6 +70,9 @@ that the key is in a TPM of that maker, not only in some TPM.`,
 			cert := "the TPM has no certificate for it"
 			if len(ak.EK.CertificateSHA256) > 0 {
 				cert = fmt.Sprintf("certificate sha256:%x", []byte(ak.EK.CertificateSHA256))
+			}
+			if len(ak.EK.RootSHA256) > 0 {
+				cert += fmt.Sprintf(", of the maker with root sha256:%x", []byte(ak.EK.RootSHA256))
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "enrolled %s by %s\n  endorsement key %s, Name %x, %s\n  key file %s, secret %s\n  record appended to %s: carry it to the Verifiers\n",
 				ak.Environment, ak.Method, ak.EK.Type, []byte(ak.EK.Name), cert, e.key, e.secret, e.trust)
@@ -114,7 +118,17 @@ func (e *enrolment) run(ctx context.Context) (*trust.AK, error) {
 			return nil, usageError(fmt.Errorf("%s exists: an enrolment makes a new key; remove the old one first", path))
 		}
 	}
-	aks, simulated, err := e.records()
+	var makers *tpmquote.EKRoots
+	if e.ekCA != "" {
+		b, err := readLimited(e.ekCA, 1<<20)
+		if err != nil {
+			return nil, err
+		}
+		if makers, err = tpmquote.ParseEKRoots(b); err != nil {
+			return nil, usageError(fmt.Errorf("%s: %w", e.ekCA, err))
+		}
+	}
+	all, err := e.records()
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +142,12 @@ func (e *enrolment) run(ctx context.Context) (*trust.AK, error) {
 		return nil, err
 	}
 	defer clear(secret)
-	key, ak, err := e.enroll(tss.New(conn), kind, secret, handle)
+	key, ak, err := e.enroll(tss.New(conn), kind, secret, handle, makers)
 	if err != nil {
 		return nil, refusedError(err)
 	}
-	roots, err := trust.New(append(aks, *ak), simulated)
+	all.AKs = append(all.AKs, *ak)
+	roots, err := trust.Build(all)
 	if err != nil {
 		return nil, refusedError(fmt.Errorf("%s: %w", e.trust, err))
 	}
@@ -151,24 +166,24 @@ func (e *enrolment) handle() (tpm2.Handle, error) {
 }
 
 // records are those that the trust file has already.
-func (e *enrolment) records() ([]trust.AK, []trust.SimulatedRoot, error) {
+func (e *enrolment) records() (trust.Records, error) {
 	r, err := trust.Load(e.trust)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil, nil
+		return trust.Records{}, nil
 	}
 	if err != nil {
-		return nil, nil, usageError(err)
+		return trust.Records{}, usageError(err)
 	}
 	for _, a := range r.AKs() {
 		if a.Environment == e.name {
-			return nil, nil, usageError(fmt.Errorf("%s: %q is enrolled already; remove that record, or take another name", e.trust, e.name))
+			return trust.Records{}, usageError(fmt.Errorf("%s: %q is enrolled already; remove that record, or take another name", e.trust, e.name))
 		}
 	}
-	return r.AKs(), r.Simulated(), nil
+	return r.Records(), nil
 }
 
 // enroll runs both sides.
-func (e *enrolment) enroll(t *tss.TPM, kind tpmquote.Kind, secret []byte, handle tpm2.Handle) (*tpmquote.KeyFile, *trust.AK, error) {
+func (e *enrolment) enroll(t *tss.TPM, kind tpmquote.Kind, secret []byte, handle tpm2.Handle, roots *tpmquote.EKRoots) (*tpmquote.KeyFile, *trust.AK, error) {
 	key, err := tpmquote.CreateKey(t, tpmquote.NewKeyOptions{Kind: kind, Secret: secret, PolicyPCRs: e.policyPCRs})
 	if err != nil {
 		return nil, nil, err
@@ -189,6 +204,7 @@ func (e *enrolment) enroll(t *tss.TPM, kind tpmquote.Kind, secret []byte, handle
 	if err != nil {
 		return nil, nil, err
 	}
+	v.Roots = roots
 	ak, err := v.Complete(answer, e.name, e.machine, time.Now())
 	if err != nil {
 		return nil, nil, err

@@ -13,8 +13,10 @@ import (
 
 	"holdfast/attest/evidence"
 	"holdfast/attest/provider"
+	"holdfast/attest/provider/csvguest"
 	"holdfast/attest/provider/simulated"
 	"holdfast/attest/provider/tpmquote"
+	"holdfast/attest/provider/tsm"
 )
 
 func init() { attestVerbs = append(attestVerbs, newAttestQuote) }
@@ -24,6 +26,9 @@ type quoting struct {
 	device                 reportDevice
 	key, secret, data, out string
 	root, name             string
+	guest                  string
+	extended               bool
+	chain                  string
 	pcrs, logs             []string
 	cbor                   bool
 }
@@ -35,6 +40,9 @@ func newAttestQuote(g *globals) *cobra.Command {
 		Short: "Make evidence with an enrolled TPM and write it to a file",
 		Long: `Make evidence with an enrolled TPM and write it, with the endorsements that
 it needs, to a file: a CMW collection (RFC 9999), as JSON or with --cbor as CBOR.
+
+With --guest the evidence is that of the confidential virtual machine that this
+runs in: snp and tdx through the kernel's configfs-tsm, csv through /dev/csv-guest.
 
 With --simulated-root instead of a TPM the evidence is SIMULATED: it comes from
 no hardware, and only a policy that says so accepts it.`,
@@ -76,6 +84,9 @@ no hardware, and only a policy that says so accepts it.`,
 	f.StringVar(&q.data, "report-data", "", "up to 64 bytes in hexadecimal that the evidence is for; the rest is zeros")
 	f.StringVar(&q.out, "out", "", "file to write; standard output if absent")
 	f.BoolVar(&q.cbor, "cbor", false, "write CBOR instead of JSON")
+	f.StringVar(&q.guest, "guest", "", "snp, tdx or csv: evidence of this confidential virtual machine, not of a TPM")
+	f.BoolVar(&q.extended, "extended", false, "with --guest csv: a report of version 2")
+	f.StringVar(&q.chain, "chain", "", "with --guest csv: file with HSK and CEK; %s stands for the serial number")
 	f.StringVar(&q.root, "simulated-root", "", "root file of `attest simulated-root`: make SIMULATED evidence")
 	f.StringVar(&q.name, "name", "simulated", "name of the simulated environment")
 	return c
@@ -103,6 +114,9 @@ func (q *quoting) open(ctx context.Context) (p provider.Provider, done func(), e
 	if q.root != "" {
 		return q.openSimulated()
 	}
+	if q.guest != "" {
+		return q.openGuest(ctx)
+	}
 	if q.key == "" || q.secret == "" || len(q.pcrs) == 0 {
 		return nil, nil, usageError(errors.New("attest quote: --key, --secret and --pcrs are needed"))
 	}
@@ -124,6 +138,25 @@ func (q *quoting) open(ctx context.Context) (p provider.Provider, done func(), e
 		return nil, nil, refusedError(errors.Join(err, conn.Close()))
 	}
 	return t, func() { t.Close(); conn.Close() }, nil
+}
+
+func (q *quoting) openGuest(ctx context.Context) (provider.Provider, func(), error) {
+	var p provider.Provider
+	var err error
+	switch q.guest {
+	case "snp":
+		p, err = tsm.Open(ctx, tsm.Options{Kind: tsm.SNP})
+	case "tdx":
+		p, err = tsm.Open(ctx, tsm.Options{Kind: tsm.TDX})
+	case "csv":
+		p, err = csvguest.Open(ctx, csvguest.Options{Extended: q.extended, Chain: q.chain})
+	default:
+		return nil, nil, usageError(fmt.Errorf("--guest: expected snp, tdx or csv, got %q", q.guest))
+	}
+	if err != nil {
+		return nil, nil, refusedError(err)
+	}
+	return p, func() { p.Close() }, nil
 }
 
 func (q *quoting) openSimulated() (provider.Provider, func(), error) {

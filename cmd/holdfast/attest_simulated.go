@@ -45,7 +45,9 @@ a root where real data is at stake.`,
 			if err != nil {
 				return usageError(err)
 			}
-			roots, err := trust.New(old.AKs(), append(append([]trust.SimulatedRoot(nil), old.Simulated()...), record))
+			all := old.Records()
+			all.Simulated = append(all.Simulated, record)
+			roots, err := trust.Build(all)
 			if err != nil {
 				return usageError(fmt.Errorf("%s: %w", trustFile, err))
 			}

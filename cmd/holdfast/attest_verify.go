@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/attest/appraise"
+	"holdfast/attest/ear"
 	"holdfast/attest/evidence"
 	"holdfast/attest/policy"
-	"holdfast/attest/trust"
 	"holdfast/attest/verify"
 )
 
@@ -38,6 +39,7 @@ type appraisal struct {
 	PCRs        []appraisedPCR    `json:"pcrs,omitempty"`
 	Events      []appraisedEvent  `json:"measured,omitempty"`
 	Enclave     *appraisedEnclave `json:"enclave,omitempty"`
+	Platform    *appraisedHost    `json:"platform,omitempty"`
 	Acceptable  bool              `json:"acceptable"`
 	Failures    []policy.Failure  `json:"failures,omitempty"`
 	Skipped     []string          `json:"session_rules_not_checked,omitempty"`
@@ -72,7 +74,9 @@ type appraisedEnclave struct {
 }
 
 func newAttestVerify(g *globals) *cobra.Command {
-	var policyFile, trustFile, data string
+	var in appraiseInput
+	var data string
+	var out earOutput
 	c := &cobra.Command{
 		Use:   "verify FILE --policy FILE --trust FILE [--report-data HEX]",
 		Short: "Say whether evidence is genuine and whether a policy accepts it",
@@ -128,15 +132,19 @@ errors. (*) must be there for a session to be accepted:
                                      # isv-family-ids, isv-ext-prod-ids`,
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if policyFile == "" || trustFile == "" {
+			if in.policy == "" || in.trust == "" {
 				return usageError(errors.New("attest verify: --policy and --trust are needed: nothing is accepted without them"))
 			}
 			d, err := parseReportData(data)
 			if err != nil {
 				return err
 			}
-			a, err := appraiseFile(args[0], policyFile, trustFile, d)
+			in.file = args[0]
+			a, result, err := appraiseFile(in, d)
 			if err != nil {
+				return err
+			}
+			if err := out.write(result); err != nil {
 				return err
 			}
 			if g.json {
@@ -150,13 +158,16 @@ errors. (*) must be there for a session to be accepted:
 			case !a.Genuine:
 				return refusedError(fmt.Errorf("not genuine (%s): %s", a.Fault, a.Reason))
 			case !a.Acceptable:
-				return refusedError(fmt.Errorf("genuine, but refused by %d rule(s) of %s", len(a.Failures), policyFile))
+				return refusedError(fmt.Errorf("genuine, but refused by %d rule(s) of %s", len(a.Failures), in.policy))
 			}
 			return nil
 		},
 	}
-	c.Flags().StringVar(&policyFile, "policy", "", "policy file (YAML); an empty one refuses everything")
-	c.Flags().StringVar(&trustFile, "trust", "", "trust file with the pinned attestation keys")
+	out.flags(c)
+	c.Flags().StringVar(&in.collateral, "collateral", "", "folder of `attest collateral fetch`, for evidence of confidential virtual machines")
+	c.Flags().StringVar(&in.at, "at", "", "appraise as of this time (RFC 3339), for evidence that was kept; default now")
+	c.Flags().StringVar(&in.policy, "policy", "", "policy file (YAML); an empty one refuses everything")
+	c.Flags().StringVar(&in.trust, "trust", "", "trust file with the pinned attestation keys")
 	c.Flags().StringVar(&data, "report-data", "", "the 64 bytes that the evidence must be made for, in hexadecimal; fewer are filled with zeros")
 	return c
 }
@@ -174,38 +185,49 @@ func parseReportData(s string) (d evidence.ReportData, err error) {
 // sessionRules are prefixes of rules that need a TLS session.
 var sessionRules = []string{"server-names", "groups", "cipher-suites", "grades", "resumption", "claims"}
 
-func appraiseFile(file, policyFile, trustFile string, data evidence.ReportData) (*appraisal, error) {
-	b, err := readBundle(file)
+// appraiseInput names the files of an appraisal.
+type appraiseInput struct{ file, policy, trust, collateral, at string }
+
+func appraiseFile(in appraiseInput, data evidence.ReportData) (*appraisal, *ear.Result, error) {
+	b, err := readBundle(in.file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	rawPolicy, err := readLimited(policyFile, 1<<20)
+	rawPolicy, err := readLimited(in.policy, 1<<20)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p, err := policy.Parse(rawPolicy)
 	if err != nil {
-		return nil, usageError(fmt.Errorf("%s: %w", policyFile, err))
+		return nil, nil, usageError(fmt.Errorf("%s: %w", in.policy, err))
 	}
-	roots, err := trust.Load(trustFile)
+	v, err := appraise.Open(in.trust, in.collateral)
 	if err != nil {
-		return nil, usageError(err)
+		return nil, nil, usageError(err)
 	}
-	v, err := appraise.New(roots)
-	if err != nil {
-		return nil, usageError(fmt.Errorf("%s: %w", trustFile, err))
+	now := time.Now()
+	if in.at != "" {
+		if now, err = time.Parse(time.RFC3339, in.at); err != nil {
+			return nil, nil, usageError(fmt.Errorf("--at: %w", err))
+		}
 	}
 	a := &appraisal{}
-	now := time.Now()
 	r, err := v.Verify(b.Report, b.Endorsement, data, now)
+	policyID := fmt.Sprintf("sha256:%x", sha256.Sum256(rawPolicy))
 	if err != nil {
 		var e *verify.Error
 		if !errors.As(err, &e) {
-			return nil, err
+			return nil, nil, err
 		}
 		a.Fault, a.Reason = string(e.Fault), e.Err.Error()
-		return a, nil
+		return a, ear.New(nil, err, nil, policyID, version, data, now), nil
 	}
+	a.appraise(r, p, now)
+	return a, ear.New(r, nil, a.Failures, policyID, version, data, now), nil
+}
+
+// appraise lets the policy decide about all that does not need a TLS session.
+func (a *appraisal) appraise(r *verify.Result, p *policy.Policy, now time.Time) {
 	a.fill(r)
 	skipped := map[string]bool{}
 failures:
@@ -230,7 +252,6 @@ failures:
 	if p.Empty() {
 		a.Failures = append(a.Failures, policy.Failure{Rule: "policy", Expected: "rules", Got: "an empty policy, which accepts nothing"})
 	}
-	return a, nil
 }
 
 func (a *appraisal) fill(r *verify.Result) {
@@ -241,6 +262,10 @@ func (a *appraisal) fill(r *verify.Result) {
 		if m := e.Monitor; m != nil {
 			a.Enclave.Monitor = hex.EncodeToString(m.SHA256[:])
 		}
+	}
+	if h := r.Platform; h != nil {
+		a.Platform = hostFacts(h)
+		return
 	}
 	if r.Simulated {
 		return
@@ -266,7 +291,9 @@ func (a *appraisal) print(w io.Writer) {
 		mark = " - " + evidence.SimulatedMark + ": nothing in it comes from hardware"
 	}
 	fmt.Fprintf(w, "genuine: %s, signed with %s%s\n", a.Environment, a.Signature, mark)
-	if !a.Simulated {
+	if a.Platform != nil {
+		a.Platform.print(w)
+	} else if !a.Simulated {
 		fmt.Fprintf(w, "  resetCount %d, restartCount %d, clock %d ms (safe: %t), firmware %s\n", a.ResetCount, a.Restart, a.Clock, a.Safe, a.Firmware)
 	}
 	if e := a.Enclave; e != nil {

@@ -164,7 +164,7 @@ this machine is now.`,
 				return err
 			}
 			defer c.Close()
-			aks, simulated, err := (&enrolment{trust: file, name: name}).records()
+			all, err := (&enrolment{trust: file, name: name}).records()
 			if err != nil {
 				return err
 			}
@@ -172,7 +172,8 @@ this machine is now.`,
 			if err != nil {
 				return refusedError(err)
 			}
-			roots, err := trust.New(append(aks, ak), simulated)
+			all.AKs = append(all.AKs, ak)
+			roots, err := trust.Build(all)
 			if err != nil {
 				return refusedError(fmt.Errorf("%s: %w", file, err))
 			}

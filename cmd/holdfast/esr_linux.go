@@ -36,7 +36,7 @@ READY when it listens and, when it is told to end (SIGTERM), what it has read, a
 		c.Flags().StringVar(&f.genuine, "genuine", "", "address of the genuine server (default: the one that the client dialled)")
 		c.Flags().StringVar(&f.capture, "capture", "", "take connections to this HOST:PORT, which is another host's")
 		c.Flags().StringVar(&f.device, "device", "eth0", "device on which captured connections come in")
-		c.AddCommand(askAgent())
+		c.AddCommand(askAgent(), esrLab(g))
 		c.Flags().BoolVar(&f.decoy, "decoy", false, "also pass the client's own ClientHello to the genuine server")
 		return c
 	})

@@ -4,6 +4,8 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -25,7 +27,11 @@ func TestScripts(t *testing.T) {
 		Deadline:            time.Now().Add(4 * time.Minute),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Setup:               probeEnclave,
+		Setup: func(e *testscript.Env) error {
+			csv, err := filepath.Abs("../../attest/appraise/csv/testdata") // of a real chip; NOTICE is beside it
+			e.Setenv("CSV", csv)
+			return errors.Join(err, probeEnclave(e))
+		},
 	})
 }
 

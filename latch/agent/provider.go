@@ -23,6 +23,9 @@ import (
 // ProviderConfig names the security processor: exactly one.
 type ProviderConfig struct {
 	TPM       *TPMConfig       `yaml:"tpm"`
+	SNP       *SNPConfig       `yaml:"snp"`
+	TDX       *TDXConfig       `yaml:"tdx"`
+	CSV       *CSVConfig       `yaml:"csv"`
 	Simulated *SimulatedConfig `yaml:"simulated"`
 }
 
@@ -37,14 +40,23 @@ type SimulatedConfig struct {
 }
 
 func (c *ProviderConfig) check() error {
+	n := 0
+	for _, there := range []bool{c.TPM != nil, c.SNP != nil, c.TDX != nil, c.CSV != nil, c.Simulated != nil} {
+		if there {
+			n++
+		}
+	}
 	switch {
-	case (c.TPM == nil) == (c.Simulated == nil):
-		return errors.New("provider: expected exactly one of tpm and simulated")
+	case n != 1:
+		return fmt.Errorf("provider: expected exactly one of tpm, snp, tdx, csv and simulated, got %d", n)
 	case c.TPM != nil:
 		return c.TPM.check()
-	}
-	if err := trust.CheckName(c.Simulated.Name); err != nil {
-		return fmt.Errorf("provider.simulated.name: %w", err)
+	case c.SNP != nil:
+		return c.SNP.check()
+	case c.Simulated != nil:
+		if err := trust.CheckName(c.Simulated.Name); err != nil {
+			return fmt.Errorf("provider.simulated.name: %w", err)
+		}
 	}
 	return nil
 }
@@ -72,8 +84,15 @@ func (c *ProviderConfig) Opener() (func(context.Context) (provider.Provider, err
 
 // opener returns the function that opens the security processor.
 func (c *ProviderConfig) opener() (func(context.Context) (provider.Provider, error), error) {
-	if c.TPM != nil {
+	switch {
+	case c.TPM != nil:
 		return c.TPM.open, nil
+	case c.SNP != nil:
+		return c.SNP.open, nil
+	case c.TDX != nil:
+		return c.TDX.open, nil
+	case c.CSV != nil:
+		return c.CSV.open, nil
 	}
 	return c.Simulated.opener()
 }

@@ -51,8 +51,11 @@ type Config struct {
 type Service struct {
 	Agents []Address `yaml:"agents"` // tcp:HOST:PORT or unix:PATH; whichever saw the session answers; nats:HOST:PORT[/PREFIX]: all agents on that rendezvous
 	Trust  string    `yaml:"trust"`  // trust file; relative to the configuration file
-	Policy string    `yaml:"policy"` // policy file; relative to the configuration file
-	Grade  Grade     `yaml:"grade"`  // hello (default), share, or mutual: this machine gives evidence too
+	// Collateral is the folder of `holdfast attest collateral fetch`; likewise.
+	// Evidence of confidential virtual machines needs it, nothing else does.
+	Collateral string `yaml:"collateral"`
+	Policy     string `yaml:"policy"` // policy file; relative to the configuration file
+	Grade      Grade  `yaml:"grade"`  // hello (default), share, or mutual: this machine gives evidence too
 }
 
 // Limits bound what the gate keeps.
@@ -80,6 +83,9 @@ func LoadConfig(path string) (*Config, error) {
 	}
 	for n, s := range c.Services {
 		s.Trust, s.Policy = below(path, s.Trust), below(path, s.Policy)
+		if s.Collateral != "" {
+			s.Collateral = below(path, s.Collateral)
+		}
 		c.Services[n] = s
 	}
 	return c, nil

@@ -169,7 +169,7 @@ func reasonOf(err error) flow.Reason {
 			return flow.BinderMismatch
 		case verify.FaultNoEndorsement:
 			return flow.EndorsementMissing
-		case verify.FaultUnknownKey, verify.FaultUnknownRoot:
+		case verify.FaultUnknownKey, verify.FaultUnknownRoot, verify.FaultForeign:
 			return flow.Untrusted
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"holdfast/attest/appraise"
 	"holdfast/attest/policy"
-	"holdfast/attest/trust"
 	"holdfast/attest/verify"
 	"holdfast/latch/binder"
 	"holdfast/latch/flow"
@@ -33,7 +32,7 @@ type services struct {
 }
 
 // loadServices reads every trust and policy file. Services that name the same
-// trust file share a Verifier, and so the evidence that it has seen.
+// trust file and collateral share a Verifier, and so the evidence that it has seen.
 func loadServices(c *Config) (*services, error) {
 	out := &services{byName: map[string]*service{}}
 	verifiers := map[string]*verify.Verifier{}
@@ -52,15 +51,16 @@ func loadServices(c *Config) (*services, error) {
 			}
 			sv.flow.Claims = claims
 		}
-		if verifiers[s.Trust] == nil {
-			v, err := loadVerifier(s.Trust)
+		key := s.Trust + "\x00" + s.Collateral
+		if verifiers[key] == nil {
+			v, err := appraise.Open(s.Trust, s.Collateral)
 			if err != nil {
 				all = errors.Join(all, fmt.Errorf("services.%s: trust %s: %w", name, s.Trust, err))
 				continue
 			}
-			verifiers[s.Trust] = v
+			verifiers[key] = v
 		}
-		sv.verifier = verifiers[s.Trust]
+		sv.verifier = verifiers[key]
 		b, err := os.ReadFile(s.Policy)
 		if err == nil {
 			sv.policy, err = policy.Parse(b)
@@ -89,14 +89,6 @@ func loadServices(c *Config) (*services, error) {
 		return nil, all
 	}
 	return out, nil
-}
-
-func loadVerifier(trustFile string) (*verify.Verifier, error) {
-	roots, err := trust.Load(trustFile)
-	if err != nil {
-		return nil, err
-	}
-	return appraise.New(roots)
 }
 
 // Check loads everything that the configuration names and says what is wrong.

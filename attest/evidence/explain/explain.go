@@ -41,6 +41,12 @@ func Bundle(b *evidence.Bundle) ([]Line, error) {
 		err = l.simulated(b)
 	case evidence.TypeEnclaveQuote:
 		err = l.enclave(b)
+	case evidence.TypeCSV:
+		err = l.csv(b)
+	case evidence.TypeSNP:
+		err = l.snp(b)
+	case evidence.TypeTDX:
+		err = l.tdx(b)
 	default:
 		l.add("body", fmt.Sprintf("%x", b.Report.Body), "a type that this program does not know")
 	}
@@ -57,6 +63,10 @@ func Bundle(b *evidence.Bundle) ([]Line, error) {
 			err = l.log(e.Body)
 		case evidence.TypeSimulatedKey:
 			err = l.simulatedKey(e.Body)
+		case evidence.TypeCSVChain:
+			err = l.csvChain(e.Body)
+		case evidence.TypeCertificate:
+			err = l.certificate(e.Body)
 		case evidence.TypeEnclaveKey:
 			err = l.enclaveKey(e.Body)
 		}

@@ -187,6 +187,9 @@ type Challenge struct {
 
 // Verifier is the Verifier's side of one enrolment.
 type Verifier struct {
+	// Roots, if not nil, are the makers that Complete demands a certificate of.
+	Roots *EKRoots
+
 	id     Identity
 	ekName []byte
 	secret []byte
@@ -244,6 +247,13 @@ func (v *Verifier) Complete(answer []byte, environment, machine string, now time
 	if v.id.Certificate != nil {
 		d := sha256.Sum256(v.id.Certificate)
 		ak.EK.CertificateSHA256 = d[:]
+	}
+	if v.Roots != nil {
+		root, err := v.Roots.Check(&v.id, now)
+		if err != nil {
+			return trust.AK{}, err
+		}
+		ak.EK.RootSHA256 = root[:]
 	}
 	if _, err := trust.New([]trust.AK{ak}, nil); err != nil {
 		return trust.AK{}, err
