@@ -106,7 +106,7 @@ func (n *Net) Namespace(name string) (*Namespace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("namespace %s: %w", name, err)
 	}
-	if ns.netlink, err = netlink.NewHandleAt(ns.handle); err != nil {
+	if ns.netlink, err = netlink.NewHandleAt(ns.handle, unix.NETLINK_ROUTE); err != nil {
 		return nil, errors.Join(fmt.Errorf("namespace %s: netlink: %w", name, err), ns.handle.Close())
 	}
 	n.mu.Lock()
