@@ -31,8 +31,6 @@ type Agent struct {
 	mu      sync.Mutex
 	asleep  bool // the loop waits for a ServerHello: what makes a session ready must wake it
 	forever bool // it sleeps without a deadline: what is parked first must wake it
-	later   bool // a report is made or its time awaited: announcements need not be read yet
-	paused  map[*channel.Conn]struct{}
 	match   matcher
 	mutual  mutual
 	batch   batcher
@@ -46,12 +44,17 @@ type Agent struct {
 	per      map[peer][]channel.Session
 	paths    [][32]byte // memory of the sessions' paths
 	answers  answers
-	conns    []*channel.Conn
+	gates    *channel.Loop // reads the gates in the loop's own goroutine; nil: they have their own
+	rest     time.Time     // when gates must be read again at the latest; zero: need not
 	lastTick time.Time
 	active   time.Time // when a session was last seen
 	last     time.Time // start of the latest report
 	identify bool      // a ready session waits for its listener's identity
 }
+
+// watcher is a Source whose Wait, when hello is set, also ends when a further
+// descriptor is readable.
+type watcher interface{ Watch(fd int) error }
 
 // New makes an agent that observes through src.
 func New(src Source, o Options) (*Agent, error) {
@@ -68,7 +71,6 @@ func New(src Source, o Options) (*Agent, error) {
 	}
 	a.stats.Refused = map[string]uint64{}
 	a.per = map[peer][]channel.Session{}
-	a.paused = map[*channel.Conn]struct{}{}
 	for i := range o.Services {
 		if o.Services[i].Clients != nil && o.Doors == nil {
 			return nil, errors.New("agent: a service wants evidence of clients, and there are no doors that keep others out")
@@ -85,6 +87,15 @@ func New(src Source, o Options) (*Agent, error) {
 		}
 	}
 	var err error
+	if w, ok := src.(watcher); ok {
+		if a.gates, err = channel.NewLoop(); err != nil {
+			return nil, err
+		}
+		if err = w.Watch(a.gates.FD()); err != nil {
+			return nil, err
+		}
+	}
+	co.Loop = a.gates
 	if a.server, err = channel.NewServer(handler{a}, co); err != nil {
 		return nil, err
 	}
@@ -106,7 +117,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, a.src.Wake)
 	defer stop()
 	defer a.rep.close()
-	defer a.server.Close()
+	defer a.end()
 	if err := a.rep.open(ctx); err != nil {
 		return fmt.Errorf("agent: security processor: %w", err)
 	}
@@ -129,20 +140,32 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
+// end closes the connections of gates.
+func (a *Agent) end() {
+	a.server.Close()
+	if a.gates != nil {
+		a.gates.Close()
+	}
+}
+
 // until says how long the loop may sleep, and whether a session must wake it:
 // not while the gap is waited out, since nothing can be done for it.
 func (a *Agent) until(now time.Time) (deadline time.Time, hello bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.ready) > 0 && !a.identify {
-		a.asleep, a.later = false, true
+		a.asleep = false
 		return a.next(now), false
 	}
-	a.asleep, a.later = true, false
-	if a.forever = a.match.empty() && len(a.ready)+len(a.mutual.waiting)+len(a.mutual.proofs) == 0 && now.Sub(a.active) > idle; a.forever {
+	a.asleep = true
+	if a.forever = a.match.empty() && len(a.ready)+len(a.mutual.waiting)+len(a.mutual.proofs) == 0 && a.rest.IsZero() && now.Sub(a.active) > idle; a.forever {
 		return time.Time{}, true
 	}
-	return now.Add(tick), true
+	deadline = now.Add(tick)
+	if !a.rest.IsZero() && a.rest.Before(deadline) {
+		deadline = a.rest
+	}
+	return deadline, true
 }
 
 const (
@@ -169,13 +192,12 @@ func (a *Agent) next(now time.Time) time.Time {
 // nothing, and everything is looked at when it is there.
 func (a *Agent) turn(ctx context.Context, now time.Time) {
 	a.collect(now)
+	a.read(now)
 	a.mu.Lock()
-	a.read()
 	if len(a.ready) > 0 && !now.Before(a.next(now)) {
 		a.gather(now)
 	}
 	if len(a.group) > 0 {
-		a.later = true
 		a.last = now
 		a.mu.Unlock()
 		a.answers.send()
@@ -209,34 +231,11 @@ func (a *Agent) collect(now time.Time) {
 	a.mu.Unlock()
 }
 
-// read takes the announcements of the gates that were told to wait. Called
-// with mu held, which it gives back meanwhile.
-func (a *Agent) read() {
-	if len(a.paused) == 0 {
-		return
+// read takes the announcements of the gates. Without a Loop they come by themselves.
+func (a *Agent) read(now time.Time) {
+	if a.gates != nil {
+		a.rest = a.gates.Read(now)
 	}
-	conns := a.conns[:0]
-	for c := range a.paused {
-		if !c.Paused() {
-			delete(a.paused, c)
-			continue
-		}
-		conns = append(conns, c)
-	}
-	a.later = false
-	a.mu.Unlock()
-	for _, c := range conns {
-		c.Drain()
-	}
-	a.mu.Lock()
-	if len(a.ready) == 0 { // idle: let them come by themselves again
-		clear(a.paused)
-		for _, c := range conns {
-			c.Resume()
-		}
-	}
-	clear(conns)
-	a.conns = conns
 }
 
 // observed takes one event.
@@ -284,12 +283,11 @@ func (a *Agent) refuse(s *session, code flow.Reason, text string) {
 type handler struct{ a *Agent }
 
 func (h handler) Announced(c *channel.Conn, batch []channel.Announcement) {
-	h.a.announced(c, c, batch)
+	h.a.announced(c, batch)
 }
 
-// announced takes announcements of a gate; c is its connection, nil for one on
-// a rendezvous.
-func (a *Agent) announced(p peer, c *channel.Conn, batch []channel.Announcement) {
+// announced takes announcements of a gate.
+func (a *Agent) announced(p peer, batch []channel.Announcement) {
 	now := time.Now()
 	var out answers
 	a.mu.Lock()
@@ -300,10 +298,6 @@ func (a *Agent) announced(p peer, c *channel.Conn, batch []channel.Announcement)
 		}
 	}
 	out.tally(&a.stats)
-	if a.later && c != nil {
-		c.Pause()
-		a.paused[c] = struct{}{}
-	}
 	wake := a.asleep && (len(a.ready) > before || a.forever)
 	if wake {
 		a.asleep = false
@@ -317,7 +311,6 @@ func (a *Agent) announced(p peer, c *channel.Conn, batch []channel.Announcement)
 
 func (h handler) Closed(c *channel.Conn) {
 	h.a.mu.Lock()
-	delete(h.a.paused, c)
 	delete(h.a.mutual.stores, c)
 	h.a.mu.Unlock()
 	slog.Debug("a gate's connection ended", "gate", c.RemoteAddr().String(), "software", c.Software())

@@ -104,7 +104,7 @@ func (r *Running) join(s string, access rendezvous.NATSAccess) (*rendezvous.Serv
 		return nil, err
 	}
 	srv, err := rendezvous.NewServer(bus, prefix, r.server.Endorsement, rendezvous.Limits{}, func(g *rendezvous.Gate, batch []channel.Announcement) {
-		r.announced(g, nil, batch)
+		r.announced(g, batch)
 	})
 	if err != nil {
 		bus.Close()

@@ -51,6 +51,9 @@ func (e *echo) Announced(c *Conn, batch []Announcement) {
 
 func (e *echo) Closed(*Conn) { e.mu.Lock(); e.closed++; e.mu.Unlock() }
 
+// withLoop gives the server a Loop, in the tests that want one.
+var withLoop = func(*testing.T, *ServerOptions) {}
+
 func startServer(t *testing.T, h Handler, o ServerOptions, network string) (*Server, string) {
 	t.Helper()
 	addr := "127.0.0.1:0"
@@ -61,6 +64,7 @@ func startServer(t *testing.T, h Handler, o ServerOptions, network string) (*Ser
 	if err != nil {
 		t.Fatal(err)
 	}
+	withLoop(t, &o)
 	s, err := NewServer(h, o)
 	if err != nil {
 		t.Fatal(err)

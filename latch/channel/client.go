@@ -220,6 +220,12 @@ func (c *Client) event(dst []Event, f []byte) ([]Event, error) {
 	return dst, fmt.Errorf("channel: message of type %d after the Hello", m.kind)
 }
 
+// Done is closed when the connection has ended or failed; Err says why.
+func (c *Client) Done() <-chan struct{} { return c.q.done }
+
+// Err is the error that ended the connection, nil before.
+func (c *Client) Err() error { return c.q.reason() }
+
 // Close ends the connection; a blocked Recv returns.
 func (c *Client) Close() error {
 	c.q.close(net.ErrClosed)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,13 +18,10 @@ type Conn struct {
 	s      *Server
 	conn   net.Conn
 	q      *queue
-	bucket bucket // reader goroutine only
+	bucket bucket // of the goroutine that reads
 
 	bye         atomic.Bool // Goodbye was sent: ignore what still comes
 	outstanding atomic.Int64
-	reading     sync.Mutex  // held by whoever reads: the reader goroutine, or Drain
-	pause       atomic.Bool // asked for; cleared by Resume
-	resume      chan struct{}
 	fr          frameReader
 	batch       []Announcement
 	ready       bool  // the Hello came
@@ -35,13 +31,15 @@ type Conn struct {
 	software    string
 	version     uint64
 	batched     atomic.Bool // the gate asked for manifests
+	remote      net.Addr
+	looped
 }
 
 // Software is what the gate calls itself.
 func (c *Conn) Software() string { return c.software }
 
 // RemoteAddr is the gate's address.
-func (c *Conn) RemoteAddr() net.Addr { return c.conn.RemoteAddr() }
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
 // serve reads until the connection ends.
 func (c *Conn) serve() {
@@ -64,8 +62,6 @@ func (c *Conn) serve() {
 // read returns nil when the gate closed, an error when it broke a rule.
 func (c *Conn) read() error {
 	c.conn.SetReadDeadline(time.Now().Add(c.s.o.Limits.HelloTimeout))
-	c.reading.Lock()
-	defer c.reading.Unlock()
 	for {
 		if err := c.frames(); err != nil {
 			if !c.bye.Load() {
@@ -81,9 +77,10 @@ func (c *Conn) read() error {
 			time.Sleep(d)
 			continue
 		}
-		if c.pause.Load() {
-			c.park()
-			continue // Drain may have left a frame
+		if c.ready {
+			if done, err := c.loop(); done {
+				return err
+			}
 		}
 		if err := c.fr.fill(); err != nil {
 			if ne := net.Error(nil); !c.ready && errors.As(err, &ne) && ne.Timeout() && !c.bye.Load() {
@@ -124,59 +121,6 @@ func (c *Conn) frames() error {
 		c.broken = err
 	}
 	return c.broken
-}
-
-// maxPause bounds a Pause that nobody ends.
-const maxPause = 50 * time.Millisecond
-
-// park leaves the reading to Drain until Resume. Meanwhile the kernel does not
-// wake Go's poller for each message either, which is what costs.
-func (c *Conn) park() {
-	lowWater(c.q.raw, MaxFrameFromGate/2)
-	c.reading.Unlock()
-	t := time.NewTimer(maxPause)
-	select {
-	case <-c.resume:
-	case <-t.C:
-	}
-	t.Stop()
-	c.pause.Store(false)
-	c.reading.Lock()
-	lowWater(c.q.raw, 1)
-}
-
-// Pause, called by a handler's Announced, keeps the connection's goroutine from
-// reading on until Resume, at most 50 ms: a handler that can do nothing with
-// announcements for a while is spared a wake-up for each. Drain reads them all.
-func (c *Conn) Pause() { c.pause.Store(true) }
-
-// Paused says whether Pause is in force.
-func (c *Conn) Paused() bool { return c.pause.Load() }
-
-// Drain reads what has come in meanwhile, without blocking, and hands it to
-// the handler from the calling goroutine. It does something only on a paused
-// connection.
-func (c *Conn) Drain() {
-	if !c.pause.Load() || !c.reading.TryLock() {
-		return
-	}
-	defer c.reading.Unlock()
-	for !c.bye.Load() && c.frames() == nil && c.penalty == 0 && c.fr.fillNow(c.q.raw) {
-		if c.fr.to < len(c.fr.buf) { // nothing more was there
-			c.frames()
-			return
-		}
-	}
-}
-
-// Resume ends a Pause.
-func (c *Conn) Resume() {
-	if c.pause.Load() {
-		select {
-		case c.resume <- struct{}{}:
-		default:
-		}
-	}
 }
 
 func (c *Conn) hello(h *gateHello) error {

@@ -33,10 +33,11 @@ type queue struct {
 	taken   int  // bytes the writer is writing
 	err     error
 	wake    chan struct{}
+	done    chan struct{} // closed with err set
 }
 
 func newQueue(c net.Conn, max int) *queue {
-	q := &queue{conn: c, max: max, wake: make(chan struct{}, 1)}
+	q := &queue{conn: c, max: max, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if sc, ok := c.(syscall.Conn); ok {
 		q.raw, _ = sc.SyscallConn()
 	}
@@ -88,6 +89,7 @@ func (q *queue) endLocked(err error) {
 		q.err = err
 		q.buf, q.spare = nil, nil
 		close(q.wake)
+		close(q.done)
 	}
 }
 
@@ -95,14 +97,17 @@ func (q *queue) endLocked(err error) {
 // to the peer that no more comes. Reading goes on until the deadline, since
 // closing with unread bytes would make TCP throw the message away.
 func (q *queue) last(add func(b []byte) []byte, linger time.Duration) {
+	q.mu.Lock()
+	conn := q.conn
+	q.mu.Unlock()
+	conn.SetReadDeadline(time.Now().Add(linger))
 	q.send(add)
 	q.mu.Lock()
 	q.endLocked(net.ErrClosed)
 	q.mu.Unlock()
-	if cw, ok := q.conn.(interface{ CloseWrite() error }); ok {
+	if cw, ok := conn.(interface{ CloseWrite() error }); ok {
 		cw.CloseWrite()
 	}
-	q.conn.SetReadDeadline(time.Now().Add(linger))
 }
 
 // close ends the queue; err is what later sends return.
@@ -122,12 +127,12 @@ func (q *queue) writer() {
 				q.mu.Unlock()
 				break
 			}
-			b := q.buf
+			b, conn := q.buf, q.conn
 			q.buf, q.spare, q.taken = q.spare[:0], nil, len(b)
 			q.mu.Unlock()
-			q.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-			_, err := q.conn.Write(b)
-			q.conn.SetWriteDeadline(time.Time{}) // tryWrite would fail on one that has passed
+			conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+			_, err := conn.Write(b)
+			conn.SetWriteDeadline(time.Time{}) // tryWrite would fail on one that has passed
 			q.mu.Lock()
 			q.taken = 0
 			if cap(b) <= 1<<20 {

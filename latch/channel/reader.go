@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"syscall"
 )
 
 // frameReader cuts a byte stream into frames. Its memory grows to the largest
@@ -60,12 +59,4 @@ func (f *frameReader) room() {
 		n := max(4<<10, 2*len(f.buf))
 		f.buf = append(make([]byte, 0, n), f.buf...)[:n]
 	}
-}
-
-// fillNow is fill without blocking: it reads what is there, if anything.
-func (f *frameReader) fillNow(raw syscall.RawConn) bool {
-	f.room()
-	n := tryRead(raw, f.buf[f.to:])
-	f.to += n
-	return n > 0
 }

@@ -44,6 +44,9 @@ type ServerOptions struct {
 	// one of them set, a client that cannot be identified is refused.
 	Allow     []netip.Prefix
 	AllowUIDs []uint32
+	// Loop, if set, reads the connections once they said Hello; its owner must
+	// call its Read. On Linux only.
+	Loop *Loop
 }
 
 // Server is the agent's end of the channel.
@@ -155,7 +158,7 @@ func (s *Server) Serve(l net.Listener) error {
 // start admits a connection or turns it away with a Goodbye.
 func (s *Server) start(c net.Conn) {
 	q := newQueue(c, s.o.Limits.Queue)
-	conn := &Conn{s: s, conn: c, q: q, sent: map[Hash]bool{}, resume: make(chan struct{}, 1), fr: frameReader{r: c, max: MaxFrameFromGate}, bucket: newBucket(s.o.Limits.PerSecond, s.o.Limits.Burst, time.Now())}
+	conn := &Conn{s: s, conn: c, q: q, sent: map[Hash]bool{}, remote: c.RemoteAddr(), fr: frameReader{r: c, max: MaxFrameFromGate}, bucket: newBucket(s.o.Limits.PerSecond, s.o.Limits.Burst, time.Now())}
 	code, text := "", ""
 	if err := s.allowed(c); err != nil {
 		code, text = CodeNotAllowed, err.Error()

@@ -8,8 +8,3 @@ import "syscall"
 
 // tryWrite writes nothing: the writer goroutine does all.
 func tryWrite(syscall.RawConn, []byte) (int, error) { return 0, nil }
-
-// tryRead reads nothing: the reader goroutine does all.
-func tryRead(syscall.RawConn, []byte) int { return 0 }
-
-func lowWater(syscall.RawConn, int) {}

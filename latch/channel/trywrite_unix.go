@@ -27,24 +27,3 @@ func tryWrite(raw syscall.RawConn, b []byte) (n int, err error) {
 	}
 	return max(n, 0), err
 }
-
-// tryRead reads what is there now; 0 for nothing, the end or an error, which a
-// blocking read will meet again.
-func tryRead(raw syscall.RawConn, b []byte) (n int) {
-	if raw == nil {
-		return 0
-	}
-	var err error
-	if raw.Control(func(fd uintptr) { n, err = syscall.Read(int(fd), b) }) != nil || err != nil {
-		return 0
-	}
-	return max(n, 0)
-}
-
-// lowWater is how many bytes must wait before the kernel wakes a reader; n is
-// 1 in normal use. Where it has no effect the reader is woken for nothing.
-func lowWater(raw syscall.RawConn, n int) {
-	if raw != nil {
-		raw.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, n) })
-	}
-}

@@ -47,6 +47,7 @@ type Gate struct {
 	stats  Stats
 	closed bool
 
+	loop   *loop // nil: packets, timer and one goroutine per agent do its work
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
@@ -97,13 +98,15 @@ func (g *Gate) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
 	g.timer = time.AfterFunc(time.Hour, g.tick)
+	if !g.startLoop() {
+		g.wg.Go(g.packets)
+	}
 	for _, l := range g.links {
 		g.wg.Go(func() { l.run(ctx) })
 	}
 	if g.own != nil {
 		g.wg.Go(func() { g.own.attester.Run(ctx) })
 	}
-	g.wg.Go(g.packets)
 	g.wg.Go(func() { g.sweep(ctx) })
 }
 
@@ -192,7 +195,7 @@ func (g *Gate) packets() {
 		g.stats.PacketWakes++
 		g.drain()
 		g.act()
-		n := g.table.In(flow.Answer) + g.table.In(flow.Evidence)
+		n := g.waiting()
 		g.mu.Unlock()
 		switch {
 		case n >= veryAt:
@@ -215,6 +218,9 @@ func (g *Gate) tick() {
 	g.drain()
 	g.act()
 }
+
+// waiting is how many connections need a report.
+func (g *Gate) waiting() int { return g.table.In(flow.Answer) + g.table.In(flow.Evidence) }
 
 func (g *Gate) drain() {
 	if err := g.hold.Drain(g.record); err != nil {
@@ -309,7 +315,12 @@ func (g *Gate) schedule(now time.Time) {
 		return
 	}
 	g.due = next
-	g.timer.Reset(max(next.Sub(now), 0))
+	switch {
+	case g.loop == nil:
+		g.timer.Reset(max(next.Sub(now), 0))
+	case !g.loop.turning:
+		g.loop.wake()
+	}
 }
 
 // announce sends the announcements, one message per agent.

@@ -45,6 +45,7 @@ type link struct {
 	store store
 
 	client  agentClient // nil while not connected
+	left    chan error  // why the loop stopped reading it
 	tried   chan struct{}
 	lastErr error
 	batch   []channel.Announcement
@@ -79,12 +80,12 @@ func (l *link) run(ctx context.Context) {
 		c, err := l.g.dial(ctx, l.addr, have)
 		if err == nil {
 			stop := context.AfterFunc(ctx, func() { c.Close() })
-			l.g.linkUp(l, c)
-			if first {
-				close(l.tried)
-				first = false
-			}
-			err = l.read(c)
+			err = l.serve(c, func() {
+				if first {
+					close(l.tried)
+					first = false
+				}
+			})
 			stop()
 			c.Close()
 			if ctx.Err() != nil {
@@ -112,6 +113,14 @@ func (l *link) run(ctx context.Context) {
 		}
 		backoff = min(2*backoff, maxBackoff)
 	}
+}
+
+// serveHere handles the agent's messages in the calling goroutine until the
+// connection ends. up is called once the link is up.
+func (l *link) serveHere(c agentClient, up func()) error {
+	l.g.linkUp(l, c)
+	up()
+	return l.read(c)
 }
 
 // read handles the agent's messages until the connection ends.
@@ -173,7 +182,12 @@ func (g *Gate) evidence(l *link, events []channel.Event) {
 	}
 	g.stats.EvidenceWakes++
 	g.drain()
-	now := time.Now()
+	g.take(l, events, time.Now())
+	g.act()
+}
+
+// take gives the agent's messages to the state machine. Called with mu held.
+func (g *Gate) take(l *link, events []channel.Event, now time.Time) {
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case channel.KindEndorsement:
@@ -191,7 +205,6 @@ func (g *Gate) evidence(l *link, events []channel.Event) {
 			g.table.AgentRefused(now, l.i, e.Refused.CH, flow.Reason(e.Refused.Code), printable(e.Refused.Text))
 		}
 	}
-	g.act()
 }
 
 // printable keeps an agent's text from forging log lines or terminals.

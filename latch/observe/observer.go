@@ -10,13 +10,14 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"sync/atomic"
-	"syscall"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"holdfast/internal/hot"
 )
 
 // Options of an Observer.
@@ -62,13 +63,11 @@ type Observer struct {
 	links []link.Link
 	ring  *ring
 	ctl   *control
-	poll  *os.File // the ring's descriptor, for Go's poller
-	raw   syscall.RawConn
-	event int // eventfd that ends a hot Wait
+	poll  *hot.Poll // the ring, and the descriptor of Watch
+	ready []int32
+	watch int  // -1: none
+	armed bool // watch may end a Wait
 	size  uint64
-	fds   [2]unix.PollFd
-	woken atomic.Bool
-	mode  atomic.Int32 // how Wait sleeps
 
 	ports map[uint16]bool
 	addrs []netip.AddrPort
@@ -99,7 +98,7 @@ func Open(o Options) (*Observer, error) {
 	if o.Cgroup == "" {
 		o.Cgroup = root
 	}
-	ob := &Observer{event: -1, size: uint64(o.RingBytes), ports: map[uint16]bool{}, addrs: o.Listeners, proxy: o.Proxied, both: o.Mutual}
+	ob := &Observer{watch: -1, size: uint64(o.RingBytes), ports: map[uint16]bool{}, addrs: o.Listeners, proxy: o.Proxied, both: o.Mutual}
 	ob.reg = registry{root: root, all: map[uint64]*Listener{}, notify: ob.Wake}
 	ob.conns.init(ob, o.ShareWindow)
 	if ob.objs, err = load(o.RingBytes); err != nil {
@@ -119,24 +118,11 @@ func (o *Observer) start(opt Options) (err error) {
 	if o.ctl, err = openControl(o.objs.Maps["ctl"].FD()); err != nil {
 		return err
 	}
-	fd, err := unix.FcntlInt(uintptr(o.objs.Maps["ring"].FD()), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
+	if o.poll, err = hot.New(); err != nil {
 		return fmt.Errorf("observe: %w", err)
 	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
-		return fmt.Errorf("observe: %w", err)
-	}
-	if o.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		unix.Close(fd)
-		return fmt.Errorf("observe: %w", err)
-	}
-	o.fds = [2]unix.PollFd{{Fd: int32(o.event), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}}
-	o.poll = os.NewFile(uintptr(fd), "ring")
-	if o.raw, err = o.poll.SyscallConn(); err != nil {
-		return fmt.Errorf("observe: %w", err)
-	}
-	if err := o.poll.SetReadDeadline(time.Time{}); err != nil {
+	// The programs wake whoever waits only when they are asked to.
+	if err := o.poll.AddEdge(o.objs.Maps["ring"].FD(), tokenRing); err != nil {
 		return fmt.Errorf("observe: the ring cannot be waited for: %w", err)
 	}
 	for _, a := range opt.Listeners {
@@ -157,90 +143,72 @@ func (o *Observer) start(opt Options) (err error) {
 	return nil
 }
 
-// How Wait sleeps.
+// Tokens of the set.
 const (
-	awake = iota
-	cool  // in Go's poller: costs nothing while nothing happens
-	warm  // see hot
+	tokenRing int32 = iota
+	tokenWatch
 )
 
-// Wait sleeps until the ring fills up, Wake was called, deadline has passed
-// (zero: no deadline) or, if hello is set, a ServerHello left or a protected
-// port was bound; sometimes it returns for no reason. Nothing that happens while
-// nobody waits for it wakes anybody: that is what keeps the cost per session low.
-func (o *Observer) Wait(deadline time.Time, hello bool) error {
-	mode := int32(cool)
-	// Hot only while nothing but the deadline is awaited. A sleep that the
-	// runtime does not see may leave none of its threads in the network poller,
-	// which then looks every 10 ms: an announcement of a gate, for which a session
-	// may wait, would be read that late.
-	if now := time.Now(); !hello && now.Sub(o.conns.busy) < hotFor && runtime.GOMAXPROCS(0) > 1 {
-		mode = warm
+// hotFor is how long after a session Wait sleeps in the hot way.
+const hotFor = 100 * time.Millisecond
+
+// Watch makes every Wait with hello set end also when fd is readable. There can
+// be one such descriptor.
+func (o *Observer) Watch(fd int) error {
+	if o.watch >= 0 {
+		return errors.New("observe: a descriptor is watched already")
 	}
-	o.mode.Store(mode)
+	if err := o.poll.AddOnce(fd, tokenWatch); err != nil {
+		return fmt.Errorf("observe: %w", err)
+	}
+	o.watch = fd
+	return nil
+}
+
+// Wait sleeps until the ring fills up, Wake was called, deadline has passed
+// (zero: no deadline) or, if hello is set, a ServerHello left, a protected port
+// was bound or the watched descriptor is readable; sometimes it returns for no
+// reason. Nothing that happens while nobody waits for it wakes anybody: that is what
+// keeps the cost per session low.
+func (o *Observer) Wait(deadline time.Time, hello bool) error {
+	now := time.Now()
+	d := time.Duration(-1)
+	if !deadline.IsZero() {
+		d = max(deadline.Sub(now), 0)
+	}
+	if o.watch >= 0 && hello != o.armed {
+		arm := o.poll.Disarm
+		if hello {
+			arm = o.poll.Arm
+		}
+		if err := arm(o.watch, tokenWatch); err != nil {
+			return fmt.Errorf("observe: %w", err)
+		}
+		o.armed = hello
+	}
 	o.ctl.full.Store(1)
 	if hello {
 		o.ctl.armed.Store(1)
+		if !o.ring.empty() { // before the programs could see that
+			d = 0
+		}
+	}
+	left := hotFor - now.Sub(o.conns.busy)
+	warm := left > 0 && runtime.GOMAXPROCS(0) > 1
+	if warm && (d < 0 || d > left) {
+		d = left // a last look; then the runtime may know that we sleep
 	}
 	var err error
-	switch {
-	case o.woken.Load() || hello && !o.ring.empty():
-	case mode == warm:
-		o.warm(deadline, hello)
-	default:
-		o.poll.SetReadDeadline(deadline)
-		err = o.raw.Read(func(uintptr) bool {
-			return o.woken.Load() || o.ctl.full.Load() == 0 || hello && o.ctl.armed.Load() == 0
-		})
+	o.ready, err = o.poll.Wait(o.ready[:0], d, warm)
+	if slices.Contains(o.ready, tokenWatch) {
+		o.armed = false // once
 	}
-	o.mode.Store(awake)
 	o.ctl.armed.Store(0)
-	o.woken.Store(false)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil
-	}
 	return err
 }
 
-// warm sleeps in the hot way, as long as sessions come.
-func (o *Observer) warm(deadline time.Time, hello bool) {
-	fds := o.fds[:1]
-	if hello {
-		fds = o.fds[:2]
-	}
-	for {
-		now := time.Now()
-		left := hotFor - now.Sub(o.conns.busy)
-		if !deadline.IsZero() {
-			left = min(left, deadline.Sub(now))
-		}
-		if left <= 0 {
-			return
-		}
-		fds[0].Revents = 0
-		hot(fds, left)
-		if fds[0].Revents != 0 {
-			var b [8]byte
-			unix.Read(o.event, b[:])
-		}
-		if o.woken.Load() || hello && !o.ring.empty() || o.ring.used() > o.size/4 {
-			return
-		}
-	}
-}
-
 // Wake ends a Wait, the running one or the next.
-func (o *Observer) Wake() {
-	if !o.woken.CompareAndSwap(false, true) {
-		return
-	}
-	switch o.mode.Load() {
-	case warm:
-		unix.Write(o.event, []byte{0: 1, 7: 0})
-	case cool:
-		o.poll.SetReadDeadline(time.Unix(1, 0))
-	}
-}
+func (o *Observer) Wake() { o.poll.Wake() }
 
 // Poll reads what the kernel has to tell and appends events to dst, in order.
 // It does not block. Fields of an Event stay valid.
@@ -292,9 +260,6 @@ func (o *Observer) Close() error {
 	o.reg.wg.Wait()
 	if o.poll != nil {
 		o.poll.Close()
-	}
-	if o.event >= 0 {
-		unix.Close(o.event)
 	}
 	if o.ring != nil {
 		o.ring.close()

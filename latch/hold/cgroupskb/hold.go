@@ -46,10 +46,10 @@ func (h *Hold) Wait(deadline time.Time) error {
 }
 
 // Interrupt implements hold.Hold.
-func (h *Hold) Interrupt() error { h.wait.close(); return nil }
+func (h *Hold) Interrupt() error { h.wait.interrupt(); return nil }
 
 // WantInbound implements hold.Hold.
-func (h *Hold) WantInbound() { h.wait.arm(h.wait.in) }
+func (h *Hold) WantInbound() { h.wait.p.Arm(h.wait.in, tokenIn) }
 
 // Drain implements hold.Hold. It reads the inbound ring only up to where it
 // was before the outbound ring was read, so that a hello precedes its answer.

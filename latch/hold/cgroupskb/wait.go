@@ -5,87 +5,79 @@
 package cgroupskb
 
 import (
-	"errors"
-	"fmt"
 	"net"
-	"os"
-	"syscall"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"holdfast/internal/hot"
 )
 
-// waiter sleeps until a ring has something. Both rings are in an epoll set of
-// our own, which is in the Go runtime's set: the runtime's poller thread runs
-// the gate at once, and a ring that is not armed wakes nobody.
+// Tokens of the rings in the set. Those from FirstToken on are free for others.
+const (
+	tokenOut int32 = iota
+	tokenIn
+	FirstToken
+)
+
+// waiter sleeps until a ring has something. A ring that is not armed wakes nobody.
 type waiter struct {
 	out, in int
-	f       *os.File // the epoll set
-	raw     syscall.RawConn
+	p       *hot.Poll
+	closed  atomic.Bool
+	tokens  []int32
 }
 
 func newWaiter(out, in int) (*waiter, error) {
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	p, err := hot.New()
 	if err != nil {
-		return nil, fmt.Errorf("epoll: %w", err)
-	}
-	for _, r := range []int{out, in} {
-		if err := unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, r, &unix.EpollEvent{Events: unix.EPOLLONESHOT, Fd: int32(r)}); err != nil {
-			unix.Close(fd)
-			return nil, fmt.Errorf("epoll of the ring: %w", err)
-		}
-	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
 		return nil, err
 	}
-	w := &waiter{out: out, in: in, f: os.NewFile(uintptr(fd), "rings")}
-	if w.raw, err = w.f.SyscallConn(); err == nil {
-		err = w.f.SetReadDeadline(time.Time{}) // fails if the runtime does not poll it
+	w := &waiter{out: out, in: in, p: p}
+	if err := p.AddOnce(out, tokenOut); err != nil {
+		p.Close()
+		return nil, err
 	}
-	if err != nil {
-		w.f.Close()
-		return nil, fmt.Errorf("epoll of the rings: %w", err)
+	if err := p.AddOnce(in, tokenIn); err != nil {
+		p.Close()
+		return nil, err
 	}
 	return w, nil
 }
 
-// arm makes the set ready at the next record of the ring, or now if there is one.
-func (w *waiter) arm(ring int) error {
-	var err error
-	if closed := w.raw.Control(func(fd uintptr) {
-		err = unix.EpollCtl(int(fd), unix.EPOLL_CTL_MOD, ring, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(ring)})
-	}); closed != nil {
-		return closed
-	}
-	return err
-}
-
 // until waits for an armed ring or the deadline (zero: for ever).
 func (w *waiter) until(deadline time.Time) error {
-	if err := w.arm(w.out); err != nil {
+	if w.closed.Load() || w.p.Arm(w.out, tokenOut) != nil {
 		return net.ErrClosed
 	}
-	if err := w.f.SetReadDeadline(deadline); err != nil {
+	d := time.Duration(-1)
+	if !deadline.IsZero() {
+		d = max(time.Until(deadline), 0)
+	}
+	var err error
+	if w.tokens, err = w.p.Wait(w.tokens[:0], d, false); err != nil || w.closed.Load() {
 		return net.ErrClosed
 	}
-	var bad error
-	err := w.raw.Read(func(fd uintptr) bool {
-		var ev [2]unix.EpollEvent
-		n, err := unix.EpollWait(int(fd), ev[:], 0)
-		if err != nil && err != unix.EINTR {
-			bad = err
-			return true
-		}
-		return n > 0
-	})
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil
-	case err != nil:
-		return net.ErrClosed
-	}
-	return bad
+	return nil
 }
 
-func (w *waiter) close() { w.f.Close() }
+func (w *waiter) interrupt() {
+	w.closed.Store(true)
+	w.p.Wake()
+}
+
+func (w *waiter) close() {
+	w.interrupt()
+	w.p.Close()
+}
+
+// Poll is the set in which Wait sleeps: a loop that waits for other things too
+// adds them (tokens from FirstToken on), calls Arm before each sleep that a
+// ClientHello may end, and sleeps in the set itself. WantInbound works as with Wait.
+func (h *Hold) Poll() *hot.Poll { return h.wait.p }
+
+// Arm makes the set ready at the next ClientHello or denial, or now if there is one.
+func (h *Hold) Arm() error { return h.wait.p.Arm(h.wait.out, tokenOut) }
+
+// Again says that the last Drain left a record that was still being written:
+// call it again within a fraction of a millisecond.
+func (h *Hold) Again() bool { return h.again.Load() }
