@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/hot"
 	"holdfast/latch/agent"
 	"holdfast/latch/observe"
 )
@@ -71,6 +72,7 @@ func latchAgent(cmd *cobra.Command, asJSON bool, file string, check bool) error 
 		return err
 	}
 	start := time.Now()
+	hot.OneProcessor()
 	r, err := c.Open(version)
 	if errors.Is(err, observe.ErrUnsupported) {
 		return unsupportedError(err)

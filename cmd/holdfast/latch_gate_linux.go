@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/hot"
 	"holdfast/latch/gate"
 	"holdfast/latch/hold/cgroupskb"
 	"holdfast/latch/hold/nfqueue"
@@ -22,15 +22,6 @@ import (
 func init() {
 	registerLatch(latchGate)
 	registerLatch(latchStatus)
-}
-
-// oneProcessor makes the Go scheduler of this process simple: the gate's work
-// is short and serial, and a second processor only adds wake-ups between
-// threads. GOMAXPROCS in the environment has the last word.
-func oneProcessor() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(1)
-	}
 }
 
 func writeJSON(path string, v any) error {
@@ -84,7 +75,7 @@ the gate stay shut unless they are exempted (port 22).`,
 			if os.Geteuid() != 0 {
 				return unsupportedError(errors.New("latch gate needs root: control groups, eBPF, netfilter and raw sockets"))
 			}
-			oneProcessor()
+			hot.OneProcessor()
 			s, err := gate.OpenScope(conf)
 			if err != nil {
 				return unsupportedError(err)

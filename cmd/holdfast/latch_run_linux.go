@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/hot"
 	"holdfast/latch/gate"
 )
 
@@ -33,7 +34,7 @@ command's. Should holdfast die, the command's connections stay shut.`,
 			if os.Geteuid() != 0 {
 				return unsupportedError(errors.New("latch run needs root (it makes a control group and loads eBPF programs): call it with sudo"))
 			}
-			oneProcessor()
+			hot.OneProcessor()
 			status, stats, err := gate.RunCommand(cmd.Context(), conf, gate.Command{Args: args})
 			if statsFile != "" {
 				if e := writeJSON(statsFile, stats); e != nil {

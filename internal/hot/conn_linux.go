@@ -26,6 +26,7 @@ type Conn struct {
 	mu            sync.RWMutex // held for reading while fd is used
 	closed        atomic.Bool
 	read, write   atomic.Int64 // deadlines, Unix ns; 0: none
+	hot           time.Duration
 }
 
 // Detach takes a TCP or unix connection out of the network poller. c must not
@@ -50,6 +51,10 @@ func Detach(c net.Conn) (*Conn, error) {
 	}
 	return n, nil
 }
+
+// SetHot makes Read wait up to d in the way that the runtime does not see, before
+// it blocks its thread. Call it before the first Read.
+func (c *Conn) SetHot(d time.Duration) { c.hot = d }
 
 // FD is the descriptor, valid until Close.
 func (c *Conn) FD() int { return c.fd }
@@ -83,7 +88,7 @@ func (c *Conn) TryRead(b []byte) (int, error) {
 	if c.closed.Load() {
 		return 0, net.ErrClosed
 	}
-	n, err := ignoreEINTR(func() (int, error) { return unix.Read(c.fd, b) })
+	n, err := ignoreEINTR(func() (int, error) { return rawRead(c.fd, b) })
 	switch {
 	case err == unix.EAGAIN:
 		return 0, nil
@@ -108,26 +113,35 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 }
 
+// TryWrite writes what the socket takes now, which may be nothing.
+func (c *Conn) TryWrite(b []byte) (int, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.closed.Load() {
+		return 0, net.ErrClosed
+	}
+	n, err := ignoreEINTR(func() (int, error) { return rawWrite(c.fd, b) })
+	switch {
+	case err == unix.EAGAIN:
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("write: %w", err)
+	}
+	return n, nil
+}
+
 // Write implements net.Conn.
 func (c *Conn) Write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) {
-		c.mu.RLock()
-		if c.closed.Load() {
-			c.mu.RUnlock()
-			return done, net.ErrClosed
+		n, err := c.TryWrite(b[done:])
+		if done += n; err != nil {
+			return done, err
 		}
-		n, err := ignoreEINTR(func() (int, error) { return unix.SendmsgN(c.fd, b[done:], nil, nil, unix.MSG_NOSIGNAL) })
-		c.mu.RUnlock()
-		switch {
-		case err == unix.EAGAIN:
+		if n == 0 {
 			if err := c.await(unix.POLLOUT, &c.write); err != nil {
 				return done, err
 			}
-		case err != nil:
-			return done, fmt.Errorf("write: %w", err)
-		default:
-			done += n
 		}
 	}
 	return done, nil
@@ -137,6 +151,17 @@ func (c *Conn) Write(b []byte) (int, error) {
 func (c *Conn) await(events int16, deadline *atomic.Int64) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	if events == unix.POLLIN {
+		for end, d := time.Now().Add(c.hot), c.hot; d > 0 && !c.closed.Load(); d = time.Until(end) {
+			if at := deadline.Load(); at != 0 && at < end.UnixNano() {
+				break
+			}
+			if readable(c.fd, min(d, slice)) {
+				return nil
+			}
+			yield()
+		}
+	}
 	for !c.closed.Load() {
 		var ts *unix.Timespec
 		if at := deadline.Load(); at != 0 {
@@ -190,30 +215,6 @@ func unixNano(t time.Time) int64 {
 		return 0
 	}
 	return max(t.UnixNano(), 1)
-}
-
-// SyscallConn gives the descriptor for calls that do not block. Whether a
-// function of Read or Write returns true makes no difference: it is called once.
-func (c *Conn) SyscallConn() (syscall.RawConn, error) { return rawConn{c}, nil }
-
-type rawConn struct{ c *Conn }
-
-func (r rawConn) Control(f func(fd uintptr)) error {
-	r.c.mu.RLock()
-	defer r.c.mu.RUnlock()
-	if r.c.closed.Load() {
-		return net.ErrClosed
-	}
-	f(uintptr(r.c.fd))
-	return nil
-}
-
-func (r rawConn) Read(f func(fd uintptr) bool) error {
-	return r.Control(func(fd uintptr) { f(fd) })
-}
-
-func (r rawConn) Write(f func(fd uintptr) bool) error {
-	return r.Control(func(fd uintptr) { f(fd) })
 }
 
 func ignoreEINTR(f func() (int, error)) (int, error) {

@@ -5,6 +5,7 @@ package hot
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -145,7 +146,32 @@ func (p *Poll) sleep(d time.Duration, hot bool) (int, error) {
 		if d = time.Until(end); d <= 0 {
 			return 0, nil
 		}
-		runtime.Gosched() // a new time slice, in the monitor's eyes
+		yield()
+	}
+}
+
+// yield lets others run where there is one processor only. Where there are
+// more it would wake a thread that finds nothing to do.
+func yield() {
+	if runtime.GOMAXPROCS(0) == 1 {
+		runtime.Gosched()
+	}
+}
+
+// Sleep sleeps without the runtime seeing it.
+func Sleep(d time.Duration) {
+	for end := time.Now().Add(d); d > 0; d = time.Until(end) {
+		pause(min(d, slice))
+		yield()
+	}
+}
+
+// OneProcessor is for programs that are little more than one loop: with
+// GOMAXPROCS at 1 no thread is woken to look for work that is not there. The
+// environment variable GOMAXPROCS overrules it.
+func OneProcessor() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
 	}
 }
 

@@ -48,3 +48,41 @@ func (p *Poll) wait(d time.Duration, raw bool) (int, error) {
 	}
 	return 0, fmt.Errorf("epoll: %w", e)
 }
+
+// pause sleeps once; a signal ends it early.
+func pause(d time.Duration) {
+	ts := unix.NsecToTimespec(int64(d))
+	unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+}
+
+// readable waits for a descriptor without the runtime seeing it, at most d.
+func readable(fd int, d time.Duration) bool {
+	ts := unix.NsecToTimespec(int64(d))
+	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, _, e := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), 1, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	return e == 0 && n > 0
+}
+
+// rawRead and rawWrite are for descriptors that do not block: the runtime need
+// not know of them, and does not start its monitor for them.
+func rawRead(fd int, b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), nil
+}
+
+func rawWrite(fd int, b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), nil
+}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -77,6 +78,12 @@ func (c *TPMConfig) open(ctx context.Context) (provider.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	if h, ok := conn.(interface{ Hot(time.Duration) error }); ok {
+		if err := h.Hot(hotTPM); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
 	t := &tpm{conn: conn}
 	defer t.guard(ctx)()
 	p, err := tpmquote.Open(conn, key, secret, tpmquote.Options{PCRs: c.PCRs, EventLogs: c.EventLogs})
@@ -87,6 +94,10 @@ func (c *TPMConfig) open(ctx context.Context) (provider.Provider, error) {
 	t.Provider = p
 	return t, nil
 }
+
+// hotTPM is how long the loop waits for a software TPM without the Go scheduler;
+// a slower one has time for that.
+const hotTPM = 20 * time.Millisecond
 
 // tpm is the provider with its connection. A TPM that does not answer in time
 // is hung up on, since a command cannot be taken back.

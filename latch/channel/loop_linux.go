@@ -22,9 +22,8 @@ func (q *queue) detach() (*hot.Conn, error) {
 		q.failLocked(err)
 		return nil, err
 	}
-	q.conn = c
-	q.raw, err = c.SyscallConn()
-	return c, err
+	q.conn = c // which writes by itself what it can at once
+	return c, nil
 }
 
 // Join takes the connection out of Go's network poller and puts it into a set

@@ -60,7 +60,7 @@ func (q *queue) send(add func(b []byte) []byte) error {
 	if q.writing || len(q.buf) == 0 {
 		return nil
 	}
-	n, err := tryWrite(q.raw, q.buf)
+	n, err := q.try()
 	if err != nil {
 		q.failLocked(err)
 		return q.err
@@ -76,6 +76,14 @@ func (q *queue) send(add func(b []byte) []byte) error {
 	q.writing = true
 	q.wake <- struct{}{} // has room: the writer takes one per change of writing to true
 	return nil
+}
+
+// try writes what the socket takes now.
+func (q *queue) try() (int, error) {
+	if c, ok := q.conn.(interface{ TryWrite([]byte) (int, error) }); ok {
+		return c.TryWrite(q.buf)
+	}
+	return tryWrite(q.raw, q.buf)
 }
 
 func (q *queue) failLocked(err error) {

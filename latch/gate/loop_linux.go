@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"runtime"
 	"time"
 
 	"holdfast/internal/hot"
@@ -50,7 +49,7 @@ type loop struct {
 // startLoop starts the loop, or says that this gate must do without one.
 func (g *Gate) startLoop() bool {
 	h, ok := g.hold.(loopHold)
-	if !ok || runtime.GOMAXPROCS(0) < 2 { // hot sleep needs a processor beside it
+	if !ok {
 		return false
 	}
 	g.loop = &loop{hold: h, p: h.Poll()}

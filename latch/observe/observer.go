@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"time"
 
@@ -194,7 +193,7 @@ func (o *Observer) Wait(deadline time.Time, hello bool) error {
 		}
 	}
 	left := hotFor - now.Sub(o.conns.busy)
-	warm := left > 0 && runtime.GOMAXPROCS(0) > 1
+	warm := left > 0
 	if warm && (d < 0 || d > left) {
 		d = left // a last look; then the runtime may know that we sleep
 	}

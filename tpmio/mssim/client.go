@@ -139,7 +139,10 @@ func (c *Client) send(command []byte) ([]byte, error) {
 
 // Close ends the session.
 func (c *Client) Close() error {
-	c.mu.Lock()
+	if !c.mu.TryLock() { // Send holds it while it waits for a response: it must return
+		c.conn.Close()
+		c.mu.Lock()
+	}
 	defer c.mu.Unlock()
 	if c.broken == nil {
 		_, _ = c.conn.Write(binary.BigEndian.AppendUint32(nil, sessionEnd))

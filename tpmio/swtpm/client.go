@@ -101,12 +101,13 @@ func (c *Client) send(command []byte) ([]byte, error) {
 	return r, nil
 }
 
-// Close closes the connection.
+// Close closes the connection. A Send that waits for its response returns.
 func (c *Client) Close() error {
+	err := c.conn.Close() // first: Send holds the lock while it waits
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.broken = fmt.Errorf("swtpm: %s: %w", c.addr, net.ErrClosed)
-	return c.conn.Close()
+	return err
 }
 
 // Control is a connection to a control channel. It is safe for concurrent use.
