@@ -38,6 +38,7 @@ var rules = []rule{
 	{"tss", 2, "tss", nil},
 	{"enclave/pagetable", 2, "enclave", nil},
 	{"enclave/pager", 2, "enclave", nil},
+	{"enclave/sigma", 2, "enclave", nil},
 	{"enclave/monitor", 2, "enclave", nil},
 	{"enclave/edl", 2, "enclave", nil},
 	{"attest/trust", 2, "attest", nil},

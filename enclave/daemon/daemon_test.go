@@ -29,6 +29,7 @@ import (
 	"holdfast/enclave/daemon/anchor"
 	"holdfast/enclave/host"
 	"holdfast/enclave/sgx"
+	"holdfast/enclave/sigma"
 	"holdfast/enclave/urts"
 	"holdfast/enclave/urts/probe"
 )
@@ -578,4 +579,84 @@ func alive(pids []int) (n int) {
 		}
 	}
 	return n
+}
+
+// TestSigma: a verifier and an enclave of the daemon agree on keys, and the
+// verifier knows which enclave it is.
+func TestSigma(t *testing.T) {
+	r := mustLaunch(t, t.TempDir(), nil)
+	c := r.dial()
+	e := load(t, c, LoadOptions{})
+	ak, err := r.dial().Enrol("host-1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, first, err := sigma.NewVerifier()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, second, err := sigma.Respond(first, func(d [64]byte) ([]byte, error) {
+		b, err := c.Quote(report(t, c, e, evidence.ReportData(d)))
+		if err != nil {
+			return nil, err
+		}
+		return b.CBOR(), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, kv, err := v.Finish(second, func(ev []byte, d [64]byte) error {
+		b, err := evidence.ParseFile(ev)
+		if err != nil {
+			return err
+		}
+		res, err := check(t, b, evidence.ReportData(d), ak)
+		if err == nil && res.Enclave.MREnclave != e.MREnclave {
+			err = errors.New("another enclave")
+		}
+		return err
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ka, err := a.Finish(third, nil)
+	if err != nil || *ka != *kv {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzFrame: no bytes on the socket bring the reader down or leave descriptors
+// open; what reads is written the same again.
+func FuzzFrame(f *testing.F) {
+	f.Add([]byte{4, 0, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4})
+	f.Add([]byte{0, 0, 0, 0, 7, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 1<<16 {
+			return
+		}
+		x, y, err := localPair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		defer y.Close()
+		if _, err := x.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		x.CloseWrite()
+		m, err := readFrame(y)
+		if err != nil {
+			if m.files != nil || m.payload != nil {
+				t.Fatal("an error with a message")
+			}
+			return
+		}
+		if err := writeFrame(y, m.kind, m.payload); err != nil {
+			t.Fatal(err)
+		}
+		again := make([]byte, headSize+len(m.payload))
+		if _, err := io.ReadFull(x, again); err != nil || !bytes.Equal(again, b[:len(again)]) {
+			t.Fatalf("%x, %v", again, err)
+		}
+	})
 }

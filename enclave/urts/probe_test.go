@@ -11,6 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -384,15 +387,19 @@ func TestProcessIsGone(t *testing.T) {
 	}
 }
 
+// TestManyCycles: enclaves come, work and go; pages, descriptors, processes and
+// memory are as before.
 func TestManyCycles(t *testing.T) {
-	n := 200
+	n := 100
 	if testing.Short() {
 		n = 20
 	}
+	if full() {
+		n = 5000
+	}
 	p := platform(t, 64)
 	img := probeImage(t, 1, nil)
-	fds := countFDs(t)
-	for i := range n {
+	cycle := func(i int) {
 		e, err := Load(p, img, Options{})
 		if err != nil {
 			t.Fatalf("cycle %d: %v", i, err)
@@ -400,9 +407,35 @@ func TestManyCycles(t *testing.T) {
 		ecall(t, e, cmdUD, 0)
 		e.Close()
 	}
-	if p.InUse() != 0 || countFDs(t) > fds+2 {
-		t.Errorf("%d pages in use, %d descriptors before and %d after", p.InUse(), fds, countFDs(t))
+	for i := range 10 { // what is made once
+		cycle(i)
 	}
+	before, rss := leftovers(t), resident(t)
+	start := time.Now()
+	for i := range n {
+		cycle(i)
+	}
+	before.compare(t)
+	grown := resident(t) - rss
+	t.Logf("%d cycles in %.1f s, resident memory %+d KiB", n, time.Since(start).Seconds(), grown)
+	if p.InUse() != 0 || grown > 16<<10 {
+		t.Errorf("%d pages in use, resident memory grew by %d KiB", p.InUse(), grown)
+	}
+}
+
+// resident is the memory of this process in KiB, after a collection.
+func resident(t *testing.T) int {
+	t.Helper()
+	debug.FreeOSMemory()
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.Fields(string(b))[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n * os.Getpagesize() >> 10
 }
 
 func countFDs(t *testing.T) int {
