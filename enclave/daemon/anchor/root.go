@@ -147,9 +147,11 @@ func (s *storage) draw() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("random numbers of the TPM: %w", err)
 	}
-	defer clear(ours)
-	defer clear(theirs)
-	return hkdf.Extract(sha256.New, append(append([]byte(nil), theirs...), ours...), []byte("holdfast/enclave/kroot/v1"))
+	both := append(append(make([]byte, 0, 2*rootSize), theirs...), ours...)
+	clear(ours)
+	clear(theirs)
+	defer clear(both)
+	return hkdf.Extract(sha256.New, both, []byte("holdfast/enclave/kroot/v1"))
 }
 
 // seal puts root into an object that opens only while the PCRs have their
