@@ -37,7 +37,8 @@ type Thread struct {
 	pid     int
 	xsave   []byte // the process's whole XSAVE image
 	ask     chan func()
-	done    chan struct{}
+	quit    chan struct{} // closed to end the tracing thread; ask is never closed, since others may send
+	done    chan struct{} // closed when it has ended
 	once    sync.Once
 	kick    atomic.Bool
 	running atomic.Bool
@@ -57,7 +58,7 @@ var ErrGone = errors.New("enclave/host: the enclave's process is gone")
 // NewThread starts a process for a thread of e, with the shared regions mapped
 // readable and writable at their addresses.
 func (p *Platform) NewThread(e *monitor.Enclave, shared ...Shared) (*Thread, error) {
-	t := &Thread{p: p, e: e, stale: map[uint64]struct{}{}, ask: make(chan func()), done: make(chan struct{})}
+	t := &Thread{p: p, e: e, stale: map[uint64]struct{}{}, ask: make(chan func()), quit: make(chan struct{}), done: make(chan struct{})}
 	for _, s := range shared {
 		if s.Addr < e.Base()+e.Size() && e.Base() < s.Addr+s.Size {
 			return nil, fmt.Errorf("enclave/host: shared memory at %#x lies inside the enclave's range", s.Addr)
@@ -87,8 +88,13 @@ func (t *Thread) trace(shared []Shared, started chan<- error) {
 	if err != nil {
 		return
 	}
-	for f := range t.ask {
-		f()
+	for ended := false; !ended; {
+		select {
+		case f := <-t.ask:
+			f()
+		case <-t.quit:
+			ended = true
+		}
 	}
 	_ = unix.Kill(t.pid, unix.SIGKILL)
 	var ws unix.WaitStatus
@@ -114,7 +120,7 @@ func (t *Thread) Close() {
 		delete(t.p.threads, t)
 		t.p.Mu.Unlock()
 		t.Kill()
-		close(t.ask)
+		close(t.quit)
 	})
 	<-t.done
 }

@@ -319,6 +319,39 @@ func TestKilledAtRandom(t *testing.T) {
 	before.compare(t)
 }
 
+// TestClosedAtRandom: an enclave is closed at any moment of its calls, also
+// between two requests to its process.
+func TestClosedAtRandom(t *testing.T) {
+	rounds := 40
+	if full() {
+		rounds = 2000
+	}
+	p := platform(t, 64)
+	img := probeImage(t, 1, nil)
+	for range rounds {
+		e, err := Load(p, img, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			var err error
+			for err == nil {
+				err = e.ECall(cmdUD, 0)
+			}
+			done <- err
+		}()
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+		e.Close()
+		if err := <-done; !errors.Is(err, host.ErrGone) && !errors.Is(err, ErrClosed) {
+			t.Fatalf("the call ended with %v", err)
+		}
+	}
+	if s := stats(p); s.InUse != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // left is what a process can leave behind.
 type left struct {
 	fds, children, maps int
