@@ -385,7 +385,7 @@ func (c *cluster) forgetRequests() {
 }
 
 func sessions() int {
-	if os.Getenv("HOLDFAST_FULL") != "" {
+	if os.Getenv("HOLDFAST_TEST_FULL") != "" {
 		return 4000
 	}
 	return 400

@@ -18,8 +18,8 @@ import (
 // TestHeavyClients: Java as client and as server, and Chromium. They take
 // seconds to start, so they run in `make test-full` only.
 func TestHeavyClients(t *testing.T) {
-	if os.Getenv("HOLDFAST_FULL") == "" {
-		t.Skip("a long test: set HOLDFAST_FULL=1, as make test-full does")
+	if os.Getenv("HOLDFAST_TEST_FULL") == "" {
+		t.Skip("SKIP[full]: a long test: set HOLDFAST_TEST_FULL=1, as make test-full does")
 	}
 	t.Run("java", func(t *testing.T) {
 		host.Need(t, "java", "openssl")

@@ -23,8 +23,8 @@ var latchModules = []string{"veth", "nfnetlink_queue", "nft_queue", "nft_ct", "n
 // sockets, the netfilter queue, and which features are there. It takes minutes,
 // so make test-full runs it.
 func TestStockKernel(t *testing.T) {
-	if os.Getenv("HOLDFAST_FULL") == "" {
-		t.Skip("minutes in an emulated machine: set HOLDFAST_FULL=1, as make test-full does")
+	if os.Getenv("HOLDFAST_TEST_FULL") == "" {
+		t.Skip("SKIP[full]: minutes in an emulated machine: set HOLDFAST_TEST_FULL=1, as make test-full does")
 	}
 	host.Need(t, "qemu", "vm-kernel")
 	run := func(name, pkg, tests string, limit time.Duration) {
@@ -57,7 +57,7 @@ func TestStockKernel(t *testing.T) {
 // to the agent is not either.
 func TestMachineScope(t *testing.T) {
 	if os.Getenv("HOLDFAST_VM") == "" {
-		t.Skip("it would gate this machine; TestStockKernel runs it in QEMU")
+		t.Skip("SKIP[full]: it would gate this machine; TestStockKernel runs it in QEMU")
 	}
 	l := newLab(t, func(l *lab) {
 		l.scope = "machine"

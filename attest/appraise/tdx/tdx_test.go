@@ -187,7 +187,7 @@ func TestRealFlips(t *testing.T) {
 
 // step: every bit of the quote takes seconds on a slow machine.
 func step() int {
-	if os.Getenv("HOLDFAST_FULL") != "" {
+	if os.Getenv("HOLDFAST_TEST_FULL") != "" {
 		return 1
 	}
 	return 11
