@@ -6,13 +6,14 @@ PREFIX ?= /usr/local
 FUZZTIME ?= 30s
 DIFFTIME ?= 2m
 SEED ?= 1000
+SOAK ?= 30m
 # Root is needed for namespaces, eBPF and installing packages; the build is done as the caller.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo devel)
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build install demo test test-full check fuzz fuzz-diff bench esr generate clean go-version
+.PHONY: help build install demo test test-full check fuzz fuzz-diff soak deb bench esr generate clean go-version
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +53,14 @@ fuzz: go-version ## run every fuzz target for FUZZTIME (default 30s); appends to
 
 fuzz-diff: go-version ## compare our TPM with swtpm for DIFFTIME (default 2m), from SEED on
 	@$(GO) test ./test/tpmdiff -run TestDifferential -v -timeout 0 -diff.sequences 0 -diff.time $(DIFFTIME) -diff.seed $(SEED) -diff.most 50
+
+deb: build ## a Debian package in out/ (needs dpkg-deb)
+	@packaging/deb.sh bin/holdfast "$(VERSION)" "$$($(GO) env GOARCH | sed 's/^386$$/i386/; s/^arm$$/armhf/')"
+
+soak: build ## half an hour of 10,000 sessions with gates and agents killed (SOAK=2m for less); series in bench/results/soak.csv
+	@tools/setup/packages.sh demo test
+	@$(GO) test -c -o out/soak.test ./test/soak
+	@$(SUDO) env HOLDFAST_BIN=$(CURDIR)/bin/holdfast out/soak.test -test.run '^TestSoak$$' -test.timeout 2h -soak.time $(SOAK) -soak.csv bench/results/soak.csv
 
 bench: build ## quick benchmarks of latch and TPM beside their peers, results in bench/results
 	@tools/setup/packages.sh demo test

@@ -60,12 +60,15 @@ var rules = []rule{
 	{"latch/channel", 3, "latch", nil},
 	{"latch/rendezvous", 3, "latch", nil},
 	{"latch/door", 3, "latch", nil},
+	{"latch/audit", 3, "latch", nil},
+	{"latch/ops", 3, "latch", nil},
 
 	{"latch/agent", 4, "latch", []string{"attest", "tss", "tpmio"}},
 	{"latch/appraisal", 4, "latch", []string{"attest"}},
 	{"latch/attester", 4, "latch", []string{"attest"}},
 	{"latch/watch", 4, "latch", []string{"attest"}},
 	{"latch/gate", 4, "latch", []string{"attest", "tss", "tpmio"}},
+	{"latch/metrics", 4, "latch", nil},
 	{"enclave/daemon", 4, "enclave", []string{"attest", "tss", "tpmio", "softtpm"}},
 
 	{"cmd", 5, "", nil},

@@ -15,6 +15,7 @@ import (
 
 	"holdfast/internal/hot"
 	"holdfast/latch/agent"
+	"holdfast/latch/audit"
 	"holdfast/latch/observe"
 )
 
@@ -31,7 +32,8 @@ The agent observes the ServerHellos of the listeners in its configuration,
 takes announcements of gates over the evidence channel, and has the security
 processor sign what both agree on. It runs beside the services as root (or with
 CAP_BPF, CAP_NET_ADMIN, CAP_SYS_PTRACE) and touches none of their packets. It
-ends on SIGTERM. --check reads the configuration and ends.
+ends on SIGTERM. SIGHUP has it open its security processor, the files of its key
+and the audit log again. --check reads the configuration and ends.
 
 A listener counts if its creator runs one of executables, in one of units, as
 one of users (numbers). Without units only root's listeners count, unless users
@@ -42,7 +44,8 @@ says otherwise: any user can start an approved program in his own way.
   channel:
     listen: [tcp:0.0.0.0:7443]
   provider:
-    tpm: {address: swtpm:unix:/run/holdfast/tpm.sock, key: /etc/holdfast/ak.yaml, secret: /etc/holdfast/ak.secret, pcrs: [sha256:0,7,14]}`,
+    tpm: {address: swtpm:unix:/run/holdfast/tpm.sock, key: /etc/holdfast/ak.yaml, secret: /etc/holdfast/ak.secret, pcrs: [sha256:0,7,14]}
+  operations: {control: /run/holdfast/agent.sock, metrics: 127.0.0.1:9478, audit: {file: /var/log/holdfast/agent.jsonl}}`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return latchAgent(cmd, g.json, config, check) },
 		}
@@ -73,7 +76,16 @@ func latchAgent(cmd *cobra.Command, asJSON bool, file string, check bool) error 
 	}
 	start := time.Now()
 	hot.OneProcessor()
-	r, err := c.Open(version)
+	log, err := audit.Open(c.Operations.Audit)
+	if err != nil {
+		return refusedError(err)
+	}
+	defer func() {
+		if err := log.Close(); err != nil {
+			slog.Error("audit", "error", err)
+		}
+	}()
+	r, err := c.OpenWatched(version, func(d *agent.Decision) { log.Add(agentEvent(d)) })
 	if errors.Is(err, observe.ErrUnsupported) {
 		return unsupportedError(err)
 	}
@@ -84,6 +96,11 @@ func latchAgent(cmd *cobra.Command, asJSON bool, file string, check bool) error 
 	for _, a := range r.Addrs() {
 		slog.Info("the agent answers gates", "network", a.Network(), "address", a.String())
 	}
+	stop, err := operateAgent(cmd.Context(), c.Operations, r, log, start)
+	if err != nil {
+		return refusedError(err)
+	}
+	defer stop()
 	err = r.Run(cmd.Context())
 	s := r.Stats()
 	slog.Info("the agent ends", "sessions", s.Attested, "reports", s.Reports, "after", time.Since(start).Round(time.Millisecond).String())

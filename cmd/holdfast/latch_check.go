@@ -29,6 +29,20 @@ func loadGate(path string) (*gate.Config, error) {
 	return c, nil
 }
 
+// checked says that a configuration is right.
+func checked(cmd *cobra.Command, g *globals, file string, c *gate.Config) error {
+	var names []string
+	for n := range c.Services {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	if g.json {
+		return printJSON(map[string]any{"ok": true, "services": names})
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: good; %d services\n", file, len(names))
+	return err
+}
+
 func latchCheck(g *globals) *cobra.Command {
 	var config string
 	c := &cobra.Command{
@@ -39,16 +53,7 @@ func latchCheck(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var names []string
-			for n := range conf.Services {
-				names = append(names, n)
-			}
-			sort.Strings(names)
-			if g.json {
-				return printJSON(map[string]any{"ok": true, "services": names})
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: good; %d services\n", config, len(names))
-			return nil
+			return checked(cmd, g, config, conf)
 		},
 	}
 	c.Flags().StringVar(&config, "config", "", "configuration file of the gate")

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"holdfast/latch/gate"
 	"holdfast/latch/hold/cgroupskb"
 	"holdfast/latch/hold/nfqueue"
+	"holdfast/latch/ops"
 )
 
 func init() {
@@ -24,18 +24,10 @@ func init() {
 	registerLatch(latchStatus)
 }
 
-func writeJSON(path string, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(b, '\n'), 0o644)
-}
-
 func latchGate(g *globals) *cobra.Command {
 	var config, statsFile, readyFile string
 	var scope gate.Scope
-	var openAtEnd bool
+	var openAtEnd, check bool
 	var try time.Duration
 	c := &cobra.Command{
 		Use:   "gate --config FILE [SCOPE]",
@@ -59,15 +51,20 @@ scope when the gate ends in order (not when it is killed), and
 ` + "`holdfast latch status --repair --open`" + ` opens what a dead gate left. --try 2m ends
 the gate and opens the scope after two minutes, whatever else has happened: use it
 first with --machine from a remote shell, for connections that were there before
-the gate stay shut unless they are exempted (port 22).`,
+the gate stay shut unless they are exempted (port 22). SIGHUP has it read
+services, agents, trust and policy files again (see latch reload).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conf, err := loadGate(config)
 			if err != nil {
 				return err
 			}
-			if err := conf.Narrow(scope); err != nil {
-				return usageError(err)
+			narrowed := conf.Narrow(scope)
+			if narrowed == nil && check {
+				return checked(cmd, g, config, conf)
+			}
+			if narrowed != nil {
+				return usageError(narrowed)
 			}
 			if try < 0 {
 				return usageError(errors.New("--try: expected a time above 0"))
@@ -76,15 +73,37 @@ the gate stay shut unless they are exempted (port 22).`,
 				return unsupportedError(errors.New("latch gate needs root: control groups, eBPF, netfilter and raw sockets"))
 			}
 			hot.OneProcessor()
+			o, err := newOperations(config, conf)
+			if err != nil {
+				return refusedError(err)
+			}
+			conf.Watch(o.decided)
 			s, err := gate.OpenScope(conf)
 			if err != nil {
-				return unsupportedError(err)
+				return unsupportedError(errors.Join(err, o.close()))
+			}
+			reload := func(c *gate.Config) error {
+				if err := c.Narrow(scope); err != nil { // the same flags
+					return err
+				}
+				return s.Reload(c)
+			}
+			err = o.serve(cmd.Context(), conf.Operations, s.Self(), s.Where(), reload, func() (func(ops.Pair) bool, error) {
+				scoped, ok := s.(*gate.Scoped)
+				if !ok {
+					return nil, errors.New("this machine does not keep the connections that it routes")
+				}
+				there, err := ops.Established(scoped.Dir())
+				return func(p ops.Pair) bool { return there[p] }, err
+			})
+			if err != nil {
+				return refusedError(errors.Join(err, s.End(openAtEnd), o.close()))
 			}
 			s.Ready(cmd.Context(), 2*time.Second)
 			slog.Info("gate is up", "scope", s.Where())
 			if readyFile != "" {
 				if err := os.WriteFile(readyFile, []byte(s.Where()+"\n"), 0o644); err != nil {
-					return errors.Join(err, s.End(openAtEnd))
+					return errors.Join(err, s.End(openAtEnd), o.close())
 				}
 			}
 			var over <-chan time.Time
@@ -101,9 +120,10 @@ the gate stay shut unless they are exempted (port 22).`,
 			if statsFile != "" {
 				err = writeJSON(statsFile, stats)
 			}
-			return errors.Join(err, s.End(openAtEnd))
+			return errors.Join(err, s.End(openAtEnd), o.close())
 		},
 	}
+	c.Flags().BoolVar(&check, "check", false, "read the configuration and what it names, say whether it is right, and end")
 	c.Flags().StringVar(&config, "config", "", "configuration file of the gate")
 	c.Flags().StringVar(&scope.Cgroup, "cgroup", "", "control group, as a path below the cgroup v2 root")
 	c.Flags().StringSliceVar(&scope.Routed, "routed", nil, "network devices whose traffic this machine routes")
@@ -120,13 +140,25 @@ the gate stay shut unless they are exempted (port 22).`,
 
 func latchStatus(g *globals) *cobra.Command {
 	var repair, open bool
+	var control, config string
+	var sessions int
 	c := &cobra.Command{
-		Use:   "status [--repair [--open]]",
-		Short: "List what is gated; repair what a dead gate left",
-		Args:  cobra.NoArgs,
+		Use:   "status [--control PATH | --config FILE | --repair [--open]]",
+		Short: "Show a gate's or agent's sessions and counters, or list gated control groups",
+		Long: `With --control or --config, asks the running gate or agent: its agents, counters,
+live sessions with the time that they were held, and the latest refusals.
+Without, lists the control groups that are gated; --repair removes what a dead
+gate left there.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if open && !repair {
 				return usageError(errors.New("--open goes with --repair"))
+			}
+			if path, err := controlOf(control, config); err != nil || path != "" {
+				if err != nil {
+					return err
+				}
+				return askStatus(cmd, g, path, sessions)
 			}
 			if os.Geteuid() != 0 {
 				return unsupportedError(errors.New("latch status needs root to read the pinned links"))
@@ -199,6 +231,9 @@ func latchStatus(g *globals) *cobra.Command {
 			return bad
 		},
 	}
+	c.Flags().StringVar(&control, "control", "", "control socket of a running gate or agent")
+	c.Flags().StringVar(&config, "config", "", "configuration file that names the control socket")
+	c.Flags().IntVar(&sessions, "sessions", 20, "live sessions to list, the latest")
 	c.Flags().BoolVar(&repair, "repair", false, "remove what dead gates left of empty control groups")
 	c.Flags().BoolVar(&open, "open", false, "with --repair: also where processes are inside, which then send without a gate")
 	return c

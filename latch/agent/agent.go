@@ -297,7 +297,7 @@ func (a *Agent) announced(p peer, batch []channel.Announcement) {
 			a.settle(s, &out)
 		}
 	}
-	out.tally(&a.stats)
+	out.tally(&a.stats, &a.o)
 	wake := a.asleep && (len(a.ready) > before || a.forever)
 	if wake {
 		a.asleep = false
@@ -318,7 +318,7 @@ func (h handler) Closed(c *channel.Conn) {
 
 // count brings the counters up to date; called with mu held.
 func (a *Agent) count() {
-	a.answers.tally(&a.stats)
+	a.answers.tally(&a.stats, &a.o)
 	a.stats.WaitObserved, a.stats.WaitAnnounced = a.match.counts()
 	a.stats.ProviderOpened = a.rep.opened
 	a.stats.Observe = a.src.Stats()

@@ -32,9 +32,10 @@ func (a *answers) add(c peer, ch [32]byte, code flow.Reason, text string) {
 func (a *answers) refuse(s *session, code flow.Reason, text string) { a.add(s.conn, s.ch, code, text) }
 
 // tally adds the refusals to the counters, once.
-func (a *answers) tally(st *Stats) {
+func (a *answers) tally(st *Stats, o *Options) {
 	for _, r := range a.refused[a.counted:] {
 		st.Refused[r.r.Code]++
+		o.refusal(flow.Reason(r.r.Code), r.r.Text)
 	}
 	a.counted = len(a.refused)
 }

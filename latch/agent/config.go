@@ -20,6 +20,7 @@ import (
 
 	"holdfast/latch/appraisal"
 	"holdfast/latch/channel"
+	"holdfast/latch/ops"
 	"holdfast/latch/rendezvous"
 )
 
@@ -35,6 +36,8 @@ type Config struct {
 	Cgroup   string         `yaml:"cgroup"` // folder to observe; default the cgroup v2 root
 	Ring     int            `yaml:"ring-bytes"`
 	Shares   int            `yaml:"share-window"`
+	// Operations is what an operator holds of the running agent.
+	Operations ops.Config `yaml:"operations"`
 }
 
 // ListenerConfig is one protected listener.
@@ -125,6 +128,9 @@ func (c *Config) check() error {
 		if _, _, err := rendezvous.ParseNATS(r); err != nil {
 			return fmt.Errorf("channel.rendezvous: %w", err)
 		}
+	}
+	if err := c.Operations.Check(); err != nil {
+		return err
 	}
 	if _, err := c.services(); err != nil {
 		return err

@@ -93,6 +93,7 @@ func (a *Agent) finish(r *result) {
 		}
 		a.match.done(s)
 		a.stats.Attested++
+		a.told(s)
 		from := len(paths)
 		paths = r.tree.AppendPath(paths, i)
 		per[s.conn] = append(per[s.conn], channel.Session{CH: s.ch, Index: uint64(i), Path: paths[from:len(paths):len(paths)], Claims: s.claim.encoded})

@@ -32,8 +32,11 @@ type Running struct {
 
 // Open makes an agent from a configuration: it attaches the observer and then
 // opens the listeners for gates. version is the agent's, as a claim.
-func (c *Config) Open(version string) (r *Running, err error) {
-	o := Options{Version: version, Gap: c.Reports.Gap, Timeout: c.Reports.Timeout, Park: c.Reports.Park, MaxParked: c.Reports.MaxParked, MaxGroup: c.Reports.MaxGroup, BatchInterval: c.Reports.Batch}
+func (c *Config) Open(version string) (r *Running, err error) { return c.OpenWatched(version, nil) }
+
+// OpenWatched is Open with Options.Watch.
+func (c *Config) OpenWatched(version string, watch func(*Decision)) (r *Running, err error) {
+	o := Options{Version: version, Watch: watch, Gap: c.Reports.Gap, Timeout: c.Reports.Timeout, Park: c.Reports.Park, MaxParked: c.Reports.MaxParked, MaxGroup: c.Reports.MaxGroup, BatchInterval: c.Reports.Batch}
 	if o.Services, err = c.services(); err != nil {
 		return nil, err
 	}

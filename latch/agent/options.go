@@ -51,6 +51,10 @@ type Options struct {
 
 	Doors Doors // of the services with Clients
 
+	// Watch, if not nil, is told of each decision. It runs in the loop with the
+	// agent's lock held: it must not wait and must not call the agent.
+	Watch func(*Decision)
+
 	Gap       time.Duration // smallest time between the starts of two reports under load, less with fewer than 32 sessions under way; default 20 ms, negative: none
 	Timeout   time.Duration // of one report; default 3 s
 	Park      time.Duration // how long an announcement waits for its observation and the other way round; default 3 s

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"holdfast/attest/evidence"
@@ -33,6 +34,7 @@ type reporter struct {
 	timeout time.Duration
 	server  *channel.Server
 	opened  uint64
+	again   atomic.Bool // close the security processor and open it anew
 
 	prov  provider.Provider // nil: to be opened
 	known map[[32]byte]bool // endorsements that the server has
@@ -101,6 +103,10 @@ func (r *reporter) sign(ctx context.Context, root [32]byte, x *result) {
 	x.report, x.err = evidence.Report{}, nil
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
+	if r.again.Swap(false) {
+		r.close()
+		r.next = time.Time{}
+	}
 	if x.err == nil && r.prov == nil {
 		if start.Before(r.next) {
 			x.err = r.last

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -87,6 +88,15 @@ func (c *TPMConfig) open(ctx context.Context) (provider.Provider, error) {
 	t := &tpm{conn: conn}
 	defer t.guard(ctx)()
 	p, err := tpmquote.Open(conn, key, secret, tpmquote.Options{PCRs: c.PCRs, EventLogs: c.EventLogs})
+	if full(err) && !c.Shared {
+		n, e := dropLeft(conn)
+		slog.Warn("the TPM was full of what agents that were killed had left", "address", c.Address, "dropped", n)
+		if e != nil {
+			err = errors.Join(err, e)
+		} else {
+			p, err = tpmquote.Open(conn, key, secret, tpmquote.Options{PCRs: c.PCRs, EventLogs: c.EventLogs})
+		}
+	}
 	if err != nil {
 		t.hangUp()
 		return nil, err

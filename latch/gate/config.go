@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"holdfast/latch/binder"
+	"holdfast/latch/ops"
 	"holdfast/latch/rendezvous"
 )
 
@@ -41,10 +42,15 @@ type Config struct {
 	Limits   Limits        `yaml:"limits"`
 	// NATS says how the gate proves to NATS servers who it is.
 	NATS rendezvous.NATSAccess `yaml:"nats"`
+	// Proxy is where programs reach `latch proxy`.
+	Proxy []ProxyListener `yaml:"proxy"`
+	// Operations is what an operator holds of the running gate.
+	Operations ops.Config `yaml:"operations"`
 	// Client is this machine's own side of mutual sessions.
 	Client *ClientConfig `yaml:"client"`
 
 	unit, executable string // claims about the gated programs
+	watch            func(*Decision)
 }
 
 // Service says how sessions of one server name are judged.
@@ -160,6 +166,14 @@ func (c *Config) check() error {
 		}
 	} else if c.mutual() {
 		return errors.New("client: is missing; a service has grade: mutual, for which this machine must give evidence")
+	}
+	if err := c.Operations.Check(); err != nil {
+		return err
+	}
+	for i := range c.Proxy {
+		if err := c.Proxy[i].check(); err != nil {
+			return fmt.Errorf("proxy[%d]: %w", i, err)
+		}
 	}
 	for i, r := range c.Resolvers {
 		if !r.Prefix.IsSingleIP() {

@@ -94,6 +94,23 @@ func helper(verb string, args []string) (int, error) {
 		fmt.Println("ready")
 		r.Run(ctx)
 		return 0, r.Close()
+	case "proxy": // CONFIG STATS
+		c, err := gate.LoadConfig(args[0])
+		if err != nil {
+			return 1, err
+		}
+		p, err := gate.OpenProxy(c)
+		if err != nil {
+			return 1, err
+		}
+		p.Ready(ctx, 5*time.Second)
+		fmt.Println("started")
+		<-ctx.Done()
+		b, _ := json.Marshal(p.Stats())
+		if err := os.WriteFile(args[1], b, 0o600); err != nil {
+			return 1, err
+		}
+		return 0, p.Close()
 	case "run": // CONFIG STATS COMMAND...
 		c, err := gate.LoadConfig(args[0])
 		if err != nil {

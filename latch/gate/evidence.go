@@ -122,7 +122,16 @@ func (g *Gate) Service(name []byte) *flow.Service {
 // Judge implements flow.Rules: is the report genuine, does it sign this
 // session's root, and does the policy accept what it shows?
 func (g *Gate) Judge(j *flow.Judgment) (flow.Reason, string) {
-	s := j.Service.Data.(*service)
+	// What is configured now, not when the session was announced: see Reload.
+	s := g.services.byName[j.Service.Name]
+	switch {
+	case s == nil:
+		return flow.NoPolicyForName, "the name left the configuration"
+	case s.flow.Agents&(1<<j.Agent) == 0:
+		return flow.NoAgent, "the agent left the configuration of this name"
+	case s.flow.Grade != j.Grade:
+		return flow.Grade, "the grade was changed in the configuration"
+	}
 	l := g.links[j.Agent]
 	r := l.store.find(j.Report)
 	if r == nil {

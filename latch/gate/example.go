@@ -32,6 +32,18 @@ scope:
     users: [nobody]
     ports: [22]                     # connections that listeners on these local ports accept
     udp: ["192.0.2.123:123"]
+proxy:                              # for latch proxy
+  - {address: 127.0.0.1:3128, mode: connect}
+  - {address: 127.0.0.1:1080, mode: socks5}
+  - {address: 127.0.0.1:3129, mode: transparent, remote: false}
+operations:                         # all parts may be left out
+  control: /run/holdfast/gate.sock  # for holdfast latch status and reload; mode 0600
+  metrics: 127.0.0.1:9477           # Prometheus; or unix:PATH; other addresses need metrics-remote: true
+  metrics-remote: false
+  audit:
+    file: /var/log/holdfast/gate.jsonl  # one JSON object for each decision; opened again on SIGHUP
+    queue: 4096                     # events that may wait; what does not fit is counted, and the count logged
+    max-bytes: 268435456            # of the file; then events are counted only, until it was moved away
 limits:
   connections: 16384                # that wait for a verdict at once
 `

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ const (
 
 // Gate is a running gate. Make it with New, start it with Start.
 type Gate struct {
+	config   *Config
 	services *services
 	dial     dialer
 	hold     hold.Hold
@@ -46,8 +48,10 @@ type Gate struct {
 	pkt    flow.Packet
 	stats  Stats
 	closed bool
+	watch  func(*Decision) // nil: nobody
 
-	loop   *loop // nil: packets, timer and one goroutine per agent do its work
+	ctx    context.Context // ends with Stop
+	loop   *loop           // nil: packets, timer and one goroutine per agent do its work
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
@@ -73,6 +77,7 @@ type Stats struct {
 type proof struct {
 	service, environment, claimed string
 	simulated, pq                 bool
+	held                          time.Duration
 }
 
 // New makes a gate over a hold. The caller closes the hold after Stop.
@@ -85,7 +90,7 @@ func New(c *Config, h hold.Hold) (*Gate, error) {
 }
 
 func newGate(c *Config, s *services, h hold.Hold, d dialer) *Gate {
-	g := &Gate{services: s, dial: d, hold: h, proved: map[flow.ID]proof{}, stats: Stats{Refused: map[string]uint64{}}}
+	g := &Gate{config: c, watch: c.watch, services: s, dial: d, hold: h, proved: map[flow.ID]proof{}, stats: Stats{Refused: map[string]uint64{}}}
 	g.table = flow.New(flow.Options{Connections: c.Limits.Connections, Deadline: c.Deadline, Open: s.open()}, g)
 	for i, a := range s.agents {
 		g.links = append(g.links, &link{g: g, i: i, addr: a, tried: make(chan struct{})})
@@ -96,14 +101,16 @@ func newGate(c *Config, s *services, h hold.Hold, d dialer) *Gate {
 // Start starts the loops. They end with Stop.
 func (g *Gate) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
-	g.cancel = cancel
+	g.ctx, g.cancel = ctx, cancel
 	g.timer = time.AfterFunc(time.Hour, g.tick)
 	if !g.startLoop() {
 		g.wg.Go(g.packets)
 	}
+	g.mu.Lock()
 	for _, l := range g.links {
-		g.wg.Go(func() { l.run(ctx) })
+		g.startLink(l)
 	}
+	g.mu.Unlock()
 	if g.own != nil {
 		g.wg.Go(func() { g.own.attester.Run(ctx) })
 	}
@@ -134,7 +141,10 @@ func (g *Gate) sweep(ctx context.Context) {
 func (g *Gate) Ready(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	for _, l := range g.links {
+	g.mu.Lock()
+	links := slices.Clone(g.links)
+	g.mu.Unlock()
+	for _, l := range links {
 		select {
 		case <-l.tried:
 		case <-ctx.Done():
@@ -250,6 +260,10 @@ func (g *Gate) record(r *hold.Record) {
 		g.stats.Released++
 		p := g.proved[id]
 		delete(g.proved, id)
+		if g.watch != nil {
+			g.watch(&Decision{At: r.At, Released: true, ID: r.ID, Service: p.service, Local: r.Local, Remote: r.Remote, Held: p.held,
+				Environment: p.environment, Simulated: p.simulated, PQ: p.pq})
+		}
 		if !slog.Default().Enabled(context.Background(), slog.LevelInfo) {
 			return // the attributes below would be made for nothing
 		}
@@ -270,6 +284,11 @@ func (g *Gate) act() {
 		for i := range out.Release {
 			r := &out.Release[i]
 			g.rel = append(g.rel, hold.Verdict{ID: hold.ID(r.ID), End: r.End, Examined: r.Examined})
+			if g.watch != nil {
+				p := g.proved[r.ID]
+				p.held = r.Held
+				g.proved[r.ID] = p
+			}
 		}
 		for i := range out.Refuse {
 			g.refused(&out.Refuse[i])
@@ -353,6 +372,9 @@ func (g *Gate) announce(list []flow.Announce) {
 func (g *Gate) refused(f *flow.Refusal) {
 	g.stats.Refused[string(f.Reason)]++
 	delete(g.proved, f.ID)
+	if g.watch != nil {
+		g.watch(&Decision{At: time.Now(), ID: hold.ID(f.ID), Service: printable(f.Service), Reason: f.Reason, Detail: printable(f.Detail), Local: f.Local, Remote: f.Remote, Held: f.Held})
+	}
 	slog.LogAttrs(context.Background(), slog.LevelWarn, "refused", slog.String("reason", string(f.Reason)), slog.String("service", printable(f.Service)),
 		slog.Any("local", f.Local), slog.Any("remote", f.Remote), slog.Duration("held", f.Held), slog.String("why", f.Reason.Text()), slog.String("detail", printable(f.Detail)),
 		slog.String("id", hold.ID(f.ID).String()))

@@ -44,6 +44,8 @@ type link struct {
 	addr  Address
 	store store
 
+	cancel  context.CancelFunc
+	retired bool        // no service of the configuration names it any more
 	client  agentClient // nil while not connected
 	left    chan error  // why the loop stopped reading it
 	tried   chan struct{}
@@ -141,7 +143,7 @@ func (l *link) read(c agentClient) error {
 func (g *Gate) linkUp(l *link, c agentClient) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
+	if g.closed || l.retired {
 		return
 	}
 	l.client, l.lastErr = c, nil
@@ -157,7 +159,7 @@ func (g *Gate) linkUp(l *link, c agentClient) {
 func (g *Gate) linkDown(l *link, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
+	if g.closed || l.retired {
 		return
 	}
 	l.client, l.lastErr = nil, err
@@ -177,7 +179,7 @@ func (g *Gate) linkDown(l *link, err error) {
 func (g *Gate) evidence(l *link, events []channel.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
+	if g.closed || l.retired {
 		return
 	}
 	g.stats.EvidenceWakes++

@@ -101,6 +101,12 @@ func openNarrow(c *Config, dir string, n cgroupskb.Narrow) (*Scoped, error) {
 	if err != nil {
 		return nil, err
 	}
+	if h.Inherited() {
+		// What the dead gate held would hang until its programs lose patience.
+		if err := h.ResetHeld(); err != nil {
+			slog.Warn("connections that a dead gate held may hang", "cgroup", dir, "error", err)
+		}
+	}
 	g := newGate(c, s, h, c.dialAgent)
 	if err := g.withOwn(c); err != nil {
 		return nil, errors.Join(err, h.Detach())
@@ -109,6 +115,14 @@ func openNarrow(c *Config, dir string, n cgroupskb.Narrow) (*Scoped, error) {
 	sc := &Scoped{Gate: g, Hold: h, dir: dir, quit: make(chan struct{}), done: make(chan struct{})}
 	go sc.follow()
 	return sc, nil
+}
+
+// Dir is the folder of the control group.
+func (s *Scoped) Dir() string { return s.dir }
+
+// Reload is Gate.Reload that also changes the plain destinations and resolvers.
+func (s *Scoped) Reload(c *Config) error {
+	return s.Gate.reload(c, func(c *Config) error { return s.Hold.SetPlain(plainList(c)) })
 }
 
 // Close stops the gate. If a process is still in the cgroup, the hold stays:

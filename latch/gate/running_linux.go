@@ -21,6 +21,10 @@ import (
 type Running interface {
 	Ready(ctx context.Context, d time.Duration)
 	Stats() Stats
+	// Reload is Gate.Reload.
+	Reload(c *Config) error
+	// Self is the gate itself.
+	Self() *Gate
 	// Where names what is gated, for people.
 	Where() string
 	// End stops the gate. What was not released stays shut, and so does the

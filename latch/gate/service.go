@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"holdfast/attest/appraise"
 	"holdfast/attest/policy"
@@ -32,17 +33,20 @@ type services struct {
 }
 
 // loadServices reads every trust and policy file. Services that name the same
-// trust file and collateral share a Verifier, and so the evidence that it has seen.
-func loadServices(c *Config) (*services, error) {
-	out := &services{byName: map[string]*service{}}
+// trust file and collateral share a Verifier, and so the evidence that it has
+// seen. Agents that are known keep their bits.
+func loadServices(c *Config, known ...Address) (*services, error) {
+	out := &services{byName: map[string]*service{}, agents: slices.Clone(known)}
 	verifiers := map[string]*verify.Verifier{}
 	bit := map[Address]int{}
+	for i, a := range known {
+		bit[a] = i
+	}
 	var all error
 	for _, name := range c.names() {
 		s := c.Services[name]
 		sv := &service{flow: flow.Service{Name: name, Grade: binder.Grade(s.Grade), Resumption: true}}
 		// Resumption is the policy's rule, and it is told whether a session resumed.
-		sv.flow.Data = sv
 		if sv.flow.Grade == binder.Mutual {
 			claims, err := c.ownClaims()
 			if err != nil {

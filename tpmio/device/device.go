@@ -6,12 +6,9 @@ package device
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"holdfast/tpmio/platform"
 )
@@ -26,18 +23,10 @@ type Device struct {
 
 // Open opens the device at path. Only a character device is accepted.
 func Open(path string) (*Device, error) {
-	// Not os.OpenFile: it sets O_NONBLOCK on whatever can be polled, and then
-	// the driver runs commands in the background and a read may come too early.
-	// A blocking read waits for the response; the kernel bounds the time.
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	f, err := openFile(path)
 	if err != nil {
-		err = &os.PathError{Op: "open", Path: path, Err: err}
-		if errors.Is(err, unix.EBUSY) {
-			return nil, fmt.Errorf("device: %s is in use by another program; use its resource manager, such as /dev/tpmrm0: %w", path, err)
-		}
 		return nil, fmt.Errorf("device: %w", err)
 	}
-	f := os.NewFile(uintptr(fd), path)
 	info, err := f.Stat()
 	if err == nil && info.Mode()&os.ModeCharDevice == 0 {
 		err = fmt.Errorf("%s is not a character device", path)

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"holdfast/internal/filelock"
 )
 
 // A layer is the few file operations that a Store needs, all on names inside
@@ -61,33 +61,21 @@ func openFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-func (f *folder) open(name string) (*os.File, error) {
-	// Not through f.root, which follows links that stay inside the folder.
-	// O_NONBLOCK: a FIFO in the place of the file must not hang us.
-	fd, err := unix.Openat(int(f.self.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
 func (f *folder) create(name string) (writer, error) {
 	return f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-func (f *folder) rename(from, to string) error { return f.root.Rename(from, to) }
-func (f *folder) remove(name string) error     { return f.root.Remove(name) }
-func (f *folder) syncDir() error               { return f.self.Sync() }
-func (f *folder) close() error                 { return errors.Join(f.self.Close(), f.root.Close()) }
+func (f *folder) remove(name string) error { return f.root.Remove(name) }
+func (f *folder) close() error             { return errors.Join(f.self.Close(), f.root.Close()) }
 
 func (f *folder) lock(name string) (*os.File, error) {
-	l, err := f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	l, err := f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|filelock.NoFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("filestore: cannot open the lock file in %s: %w", f.dir, err)
 	}
-	if err := unix.Flock(int(l.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := filelock.TryLock(l); err != nil {
 		defer l.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, filelock.ErrHeld) {
 			holder, _ := io.ReadAll(io.LimitReader(l, 20))
 			return nil, fmt.Errorf("filestore: the state folder %s is in use by another process (%s): %w", f.dir, pidText(holder), fs.ErrPermission)
 		}

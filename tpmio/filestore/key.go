@@ -23,8 +23,10 @@ func ReadKey(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filestore: key: %w", err)
 	}
-	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("filestore: the key file %s has mode %#o, so others can read it; expected 0600: make a new key if someone may have read it", path, info.Mode().Perm())
+	if info.Mode().IsRegular() {
+		if why := othersReach(info, path); why != "" {
+			return nil, fmt.Errorf("filestore: the key file %s %s; make a new key if someone may have read it", path, why)
+		}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, 2*keySize+2))
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
-	"syscall"
 )
 
 // Names inside the state folder.
@@ -106,9 +106,8 @@ func (s *Store) Load() ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("filestore: %s in %s is not a regular file", stateName, s.dir)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("filestore: %s in %s has mode %#o, so others can reach the TPM's secrets; expected 0600: check who read it, then chmod 600",
-			stateName, s.dir, info.Mode().Perm())
+	if why := othersReach(info, filepath.Join(s.dir, stateName)); why != "" {
+		return nil, fmt.Errorf("filestore: others can reach the TPM's secrets: %s in %s %s; check who read it first", stateName, s.dir, why)
 	}
 	file, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
@@ -192,11 +191,5 @@ func checkFolder(dir string, info fs.FileInfo) error {
 	if !info.IsDir() {
 		return fmt.Errorf("filestore: %s is not a folder", dir)
 	}
-	if p := info.Mode().Perm(); p&0o022 != 0 {
-		return fmt.Errorf("filestore: the state folder %s has mode %#o, so others can replace the TPM's state; expected 0700: chmod 700 %s", dir, p, dir)
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("filestore: the state folder %s belongs to user %d, expected user %d or root", dir, st.Uid, os.Geteuid())
-	}
-	return nil
+	return othersReplace(dir, info)
 }

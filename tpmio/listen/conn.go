@@ -4,14 +4,11 @@ package listen
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Conn is a connection with a read buffer and the time rules of the package.
@@ -43,7 +40,7 @@ func newConn(nc net.Conn, l Limits) *Conn {
 		if raw, err := t.SyscallConn(); err == nil {
 			c.raw = raw
 			c.quickAck = func(fd uintptr) {
-				_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1)
+				ackNow(fd)
 			}
 		}
 	}
@@ -53,7 +50,7 @@ func newConn(nc net.Conn, l Limits) *Conn {
 // AcceptFiles makes the connection take passed descriptors (unix sockets).
 func (c *Conn) AcceptFiles() {
 	c.accept = true
-	c.oob = make([]byte, unix.CmsgSpace(16*4))
+	c.oob = make([]byte, oobSize)
 }
 
 // TakeFiles returns the descriptors that came, and leaves them to the caller.
@@ -66,7 +63,7 @@ func (c *Conn) TakeFiles() []int {
 // Close closes the connection and all descriptors that nobody took.
 func (c *Conn) Close() error {
 	for _, fd := range c.TakeFiles() {
-		unix.Close(fd)
+		closeFile(fd)
 	}
 	clear(c.buf)
 	return c.Conn.Close()
@@ -163,27 +160,6 @@ func (c *Conn) fill(p []byte) (int, error) {
 		err = io.EOF
 	}
 	return n, err
-}
-
-func (c *Conn) keepFiles(oob []byte, flags int) error {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return fmt.Errorf("passed descriptor: %w", err)
-	}
-	for i := range messages {
-		fds, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
-			continue // credentials and the like
-		}
-		for _, fd := range fds {
-			unix.CloseOnExec(fd)
-		}
-		c.files = append(c.files, fds...)
-	}
-	if flags&unix.MSG_CTRUNC != 0 || len(c.files) > 1 {
-		return fmt.Errorf("%d or more descriptors were passed, expected one", len(c.files))
-	}
-	return nil
 }
 
 // Write sends all of p; the peer must take it within Limits.Response.

@@ -9,9 +9,8 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Limits of a Server; zero fields take the defaults.
@@ -80,7 +79,7 @@ func (s *Server) Serve(l net.Listener, handle func(*Conn)) error {
 				return ErrClosed
 			}
 			// Out of descriptors, say: others must not suffer from a busy loop.
-			if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ECONNABORTED) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM) {
+			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM) {
 				s.log.Warn("cannot accept a connection", "error", err)
 				time.Sleep(pause)
 				pause = min(2*pause, time.Second)
@@ -176,18 +175,16 @@ func checkPeer(nc net.Conn) error {
 	if err != nil {
 		return err
 	}
-	var cred *unix.Ucred
+	var uid, pid int
 	var credErr error
-	if err := raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
+	if err := raw.Control(func(fd uintptr) { uid, pid, credErr = peerOf(fd) }); err != nil {
 		return err
 	}
 	if credErr != nil {
 		return fmt.Errorf("cannot tell who the peer is: %w", credErr)
 	}
-	if cred.Uid != 0 && int(cred.Uid) != os.Geteuid() {
-		return fmt.Errorf("the peer is user %d (pid %d), expected user %d or root", cred.Uid, cred.Pid, os.Geteuid())
+	if uid != 0 && uid != os.Geteuid() {
+		return fmt.Errorf("the peer is user %d (pid %d), expected user %d or root", uid, pid, os.Geteuid())
 	}
 	return nil
 }

@@ -9,8 +9,6 @@ import (
 	"net"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"holdfast/tpmio/listen"
 	"holdfast/tpmio/platform"
 )
@@ -266,7 +264,7 @@ func (k *control) setDataFD() error {
 	fds := k.c.TakeFiles()
 	if len(fds) != 1 {
 		for _, fd := range fds {
-			unix.Close(fd)
+			os.NewFile(uintptr(fd), "passed").Close()
 		}
 		return k.answer(resultBadParameter)
 	}

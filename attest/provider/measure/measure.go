@@ -18,10 +18,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"holdfast/attest/evidence"
 	"holdfast/attest/evidence/eventlog"
+	"holdfast/internal/filelock"
 	"holdfast/tpm2"
 	"holdfast/tss"
 )
@@ -141,7 +140,7 @@ func open(t *tss.TPM, pcr int, path string) (*log, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|filelock.NoFollow, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +154,7 @@ func open(t *tss.TPM, pcr int, path string) (*log, error) {
 
 // check locks the log, reads or begins it, and compares it with the PCR.
 func (l *log) check(t *tss.TPM) error {
-	if err := unix.Flock(int(l.f.Fd()), unix.LOCK_EX); err != nil {
+	if err := filelock.Lock(l.f); err != nil {
 		return fmt.Errorf("%s: lock: %w", l.f.Name(), err)
 	}
 	b, err := io.ReadAll(io.LimitReader(l.f, eventlog.MaxSize+1))

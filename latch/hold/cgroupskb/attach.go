@@ -71,9 +71,11 @@ type Hold struct {
 	ns      *namespaces
 	peers   map[hold.ID]*peer
 	max     int
-	again   atomic.Bool // a record was still being written: look again soon
-	pushes  []hold.ID   // kicks that Drain sends
-	kicks   []hold.ID   // memory of Release
+
+	inherited bool        // the hold of a gate that died; see Inherited
+	again     atomic.Bool // a record was still being written: look again soon
+	pushes    []hold.ID   // kicks that Drain sends
+	kicks     []hold.ID   // memory of Release
 }
 
 var _ hold.Hold = (*Hold)(nil)
@@ -157,6 +159,7 @@ func Attach(o Options) (_ *Hold, err error) {
 	if err := h.attach(); err != nil {
 		return nil, err
 	}
+	h.inherited = keep != nil
 	return h, nil
 }
 
@@ -352,11 +355,7 @@ func (h *Hold) Close() error {
 // passes without a gate. Call it when the cgroup is empty. Held sockets that
 // ended processes left are reset first; if that fails the links stay pinned.
 func (h *Hold) Detach() error {
-	conns := h.objs.coll.Maps["conns"].FD()
-	err := flushEverywhere(conns, h.passes)
-	for _, n := range h.ns.known {
-		err = errors.Join(err, n.diag.flush(conns, h.passes))
-	}
+	err := h.ResetHeld()
 	if err != nil {
 		h.close()
 		return fmt.Errorf("the hold stays: %w", err)
