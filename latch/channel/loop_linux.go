@@ -38,13 +38,18 @@ func (c *Client) Join(p *hot.Poll, token int32) error {
 	return hc.Join(p, token)
 }
 
-// RecvNow appends to dst the events that are there, in the order of Recv, and
-// does not block. After an error the connection is of no more use.
+// RecvNow appends to dst events that are there, in the order and with the rules
+// of Recv, and does not block: the set tells the token again if there are more.
+// After an error the connection is of no more use.
 func (c *Client) RecvNow(dst []Event) ([]Event, error) {
 	c.path = c.path[:0]
+	before := len(dst)
 	for {
 		f, err := c.fr.next()
 		if err == nil && f == nil {
+			if len(dst) > before { // reading on would move what they point at
+				return dst, nil
+			}
 			var n int
 			c.fr.room()
 			n, err = c.conn.(*hot.Conn).TryRead(c.fr.buf[c.fr.to:])

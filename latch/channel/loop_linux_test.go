@@ -76,7 +76,7 @@ func TestClientLoop(t *testing.T) {
 		if ev, err := c.RecvNow(nil); len(ev) != 0 || err != nil {
 			t.Fatal(ev, err)
 		}
-		const rounds = 50
+		const rounds = 250 // more than one buffer full
 		go func() {
 			for i := range rounds {
 				c.Announce([]Announcement{ann(2, byte(i)), ann(3, byte(i))})
@@ -94,8 +94,8 @@ func TestClientLoop(t *testing.T) {
 			}
 			for _, e := range ev {
 				if e.Kind == KindSession {
-					if e.Session.CH[1] != next {
-						t.Fatalf("session %d, want %d", e.Session.CH[1], next)
+					if a := ann(2, next); e.Session.CH != a.CH || len(e.Session.Path) != 1 || e.Session.Path[0] != a.Random || string(e.Session.Claims) != "\xa0" {
+						t.Fatalf("session %+v, want number %d", e.Session, next)
 					}
 					next++
 				}
