@@ -108,23 +108,36 @@ static __always_inline void fill(struct rec *r, struct pkt *p)
 	r->rport = out ? p->dport : p->sport;
 }
 
-#define COPY(size)                                                                            \
-	do {                                                                                  \
-		struct {                                                                      \
-			struct rec r;                                                         \
-			__u8 data[size];                                                      \
-		} *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);                             \
-		if (!e)                                                                       \
-			return -1;                                                            \
-		fill(&e->r, p);                                                               \
-		__u32 k = p->n;                                                               \
-		asm volatile("" : "+r"(k));                                                   \
-		if (k > 0 && k <= size && bpf_skb_load_bytes(skb, p->off, e->data, k) == 0) { \
-			bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);                              \
-			return 0;                                                             \
-		}                                                                             \
-		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);                                     \
-		return -1;                                                                    \
+/* load copies n bytes at off of the packet, if 0 < n <= max; max is a constant.
+ * Linux 6.1's verifier learns nothing from n != 0 and takes a size of 0 for an
+ * error, and the compiler would make "n > 0 && n <= max" into a comparison of
+ * n - 1 while it passes an n that nothing bounds. So n - 1 it is, in 64 bits,
+ * and the empty asm keeps the compiler from going back to n. */
+static __always_inline int load(struct __sk_buff *skb, __u32 off, void *to, __u64 n, __u64 max)
+{
+	n--;
+	asm volatile("" : "+r"(n));
+	if (n >= max)
+		return -1;
+	asm volatile("" : "+r"(n));
+	return bpf_skb_load_bytes(skb, off, to, n + 1);
+}
+
+#define COPY(size)                                                 \
+	do {                                                       \
+		struct {                                           \
+			struct rec r;                              \
+			__u8 data[size];                           \
+		} *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);  \
+		if (!e)                                            \
+			return -1;                                 \
+		fill(&e->r, p);                                    \
+		if (load(skb, p->off, e->data, p->n, size) == 0) { \
+			bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);   \
+			return 0;                                  \
+		}                                                  \
+		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);          \
+		return -1;                                         \
 	} while (0)
 
 static __noinline int copy(struct __sk_buff *skb, struct pkt *p)

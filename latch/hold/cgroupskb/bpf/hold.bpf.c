@@ -351,26 +351,40 @@ static __noinline int deny(struct __sk_buff *skb, struct pkt *p, struct conn *c,
 	return 0;
 }
 
-/* fill reserves a record with room for max bytes and copies n payload bytes. */
-#define FILL(ring, max, from, bytes, egress, knd, cnt)                                                  \
-	({                                                                                         \
-		int _ok = -1;                                                                      \
-		struct rec *_r = bpf_ringbuf_reserve(ring, sizeof(*_r) + (max), 0);                \
-		if (_r) {                                                                          \
-			__u64 _n = (bytes);                                                            \
-			head(skb, p, c, _r, egress);                                               \
-			_r->kind = knd;                                                            \
-			_r->count = cnt;                                                           \
-			asm volatile("" : "+r"(_n));                                               \
-			if (_n > 0 && _n <= (max) && bpf_skb_load_bytes(skb, from, _r->data, _n) == 0) { \
-				_r->n = _n;                                                        \
-				_ok = 0;                                                           \
-			} else {                                                                   \
-				_r->kind = 0; /* not a copy: the reader skips it */                \
-			}                                                                          \
-			bpf_ringbuf_submit(_r, 0);                                                 \
-		}                                                                                  \
-		_ok;                                                                               \
+/* load copies n bytes at off of the packet, if 0 < n <= max; max is a constant.
+ * Linux 6.1's verifier learns nothing from n != 0 and takes a size of 0 for an
+ * error, and the compiler would make "n > 0 && n <= max" into a comparison of
+ * n - 1 while it passes an n that nothing bounds. So n - 1 it is, in 64 bits,
+ * and the empty asm keeps the compiler from going back to n. */
+static __always_inline int load(struct __sk_buff *skb, __u32 off, void *to, __u64 n, __u64 max)
+{
+	n--;
+	asm volatile("" : "+r"(n));
+	if (n >= max)
+		return -1;
+	asm volatile("" : "+r"(n));
+	return bpf_skb_load_bytes(skb, off, to, n + 1);
+}
+
+/* FILL reserves a record with room for max bytes and copies n payload bytes. */
+#define FILL(ring, max, from, bytes, egress, knd, cnt)                              \
+	({                                                                          \
+		int _ok = -1;                                                       \
+		struct rec *_r = bpf_ringbuf_reserve(ring, sizeof(*_r) + (max), 0); \
+		if (_r) {                                                           \
+			__u64 _n = (bytes);                                         \
+			head(skb, p, c, _r, egress);                                \
+			_r->kind = knd;                                             \
+			_r->count = cnt;                                            \
+			if (load(skb, from, _r->data, _n, max) == 0) {              \
+				_r->n = _n;                                         \
+				_ok = 0;                                            \
+			} else {                                                    \
+				_r->kind = 0; /* not a copy: the reader skips it */ \
+			}                                                           \
+			bpf_ringbuf_submit(_r, 0);                                  \
+		}                                                                   \
+		_ok;                                                                \
 	})
 
 static __always_inline int copy_out(struct __sk_buff *skb, struct pkt *p, struct conn *c)
@@ -396,10 +410,9 @@ static __always_inline int mptcp(struct __sk_buff *skb, struct pkt *p)
 {
 	__u8 o[64] = {}; /* 64, so that a masked index is within it */
 	__u64 n = p->toptlen;
-	asm volatile("" : "+r"(n));
 	if (n == 0)
 		return 0;
-	if (n > 40 || bpf_skb_load_bytes(skb, p->topt, o, n) < 0)
+	if (load(skb, p->topt, o, n, 40) < 0)
 		return 1;
 	__u32 i = 0;
 	for (int k = 0; k < 40; k++) {
