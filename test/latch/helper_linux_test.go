@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast/test/vm"
 )
 
 // TestMain lets the tests' program play clients and servers:
@@ -41,7 +43,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	vm.Main(m)
 }
 
 var helpers map[string]func([]string) error
