@@ -19,15 +19,15 @@ import (
 // What the latch needs of a distribution's kernel that is a module there.
 var latchModules = []string{"veth", "nfnetlink_queue", "nft_queue", "nft_ct", "nft_chain_nat", "nft_masq", "nf_conntrack", "nf_conntrack_netlink", "tcp_diag", "inet_diag"}
 
-// stock runs tests of a package in QEMU on Debian's own kernel, and logs what
-// was skipped there.
-func stock(t *testing.T, pkg, tests string, limit time.Duration) {
+// stock runs tests of a package in QEMU on Debian's own kernel, with what
+// programs of this machine they need, and logs what was skipped there.
+func stock(t *testing.T, pkg, tests string, limit time.Duration, programs ...string) {
 	t.Helper()
 	r := vm.Run(t, vm.Config{
 		Cmd: []string{"/t", "-test.v", "-test.parallel=2", "-test.timeout=" + (limit - 20*time.Second).String(), "-test.run=" + tests},
 		Env: []string{"HOLDFAST_BIN=/bin/holdfast", "TMPDIR=/tmp", "HOLDFAST_VM=1"}, Modules: latchModules, CPUs: 2, Memory: 1500, Timeout: limit,
 		Files:    map[string]string{"/t": vm.GoTest(t, pkg), "/bin/holdfast": vm.GoBinary(t, "holdfast/cmd/holdfast")},
-		Programs: []string{"sh", "bash", "cat", "sleep", "nft", "ip", "setpriv", "unshare"},
+		Programs: append([]string{"sh", "bash", "cat", "sleep", "nft", "ip", "setpriv", "unshare"}, programs...),
 	})
 	passed := regexp.MustCompile(`(?m)^\s*--- PASS: (\S+)`).FindAllStringSubmatch(r.Output, -1)
 	if r.ExitCode != 0 || len(passed) == 0 {
@@ -56,9 +56,9 @@ func TestStockKernel(t *testing.T) {
 	}
 	host.Need(t, "qemu", "vm-kernel")
 	run := func(name, pkg, tests string, limit time.Duration) {
-		t.Run(name, func(t *testing.T) { stock(t, pkg, tests, limit) })
+		t.Run(name, func(t *testing.T) { stock(t, pkg, tests, limit, "curl", "openssl", "timeout", "head", "wc") })
 	}
-	run("hold", "holdfast/latch/hold/cgroupskb", "^(TestHoldTimes|TestNeverReleased|TestRetry|TestBulk|TestLoopback|TestDenied|TestOtherProtocols|TestReconnect|TestPortReuse|TestWrongKick|TestLostCopy|TestDeadGate|TestMapped|TestSplitHello|TestSecondHelloOnly|TestTwoNamespaces|TestSweep|TestPlain|TestAccepted)$", 6*time.Minute)
+	run("hold", "holdfast/latch/hold/cgroupskb", "^(TestHoldTimes|TestNeverReleased|TestRetry|TestLoopback|TestDenied|TestOtherProtocols|TestReconnect|TestPortReuse|TestWrongKick|TestLostCopy|TestDeadGate|TestMapped|TestSplitHello|TestSecondHelloOnly|TestTwoNamespaces|TestSweep|TestPlain|TestAccepted)$", 6*time.Minute)
 	run("netfilter", "holdfast/latch/hold/nfqueue", ".", 3*time.Minute)
 	run("whole", "holdfast/test/latch", "^(TestRoutedClients|TestRoutedRefusals|TestRoutedRulesFlushed|TestRoutedGateKilled|TestRoutedPortReuse|TestRoutedSessions|TestRefusals|TestConnectionReuse|TestGateKilled|TestMachineScope)$", 8*time.Minute)
 }
