@@ -58,9 +58,11 @@ func TestStockKernel(t *testing.T) {
 	run := func(name, pkg, tests string, limit time.Duration) {
 		t.Run(name, func(t *testing.T) { stock(t, pkg, tests, limit, "curl", "openssl", "timeout", "head", "wc") })
 	}
+	// Not TestBulk (128 MiB of TLS) and TestRoutedRulesFlushed (a netfilter
+	// transaction takes two seconds there): emulation is too slow for their limits.
 	run("hold", "holdfast/latch/hold/cgroupskb", "^(TestHoldTimes|TestNeverReleased|TestRetry|TestLoopback|TestDenied|TestOtherProtocols|TestReconnect|TestPortReuse|TestWrongKick|TestLostCopy|TestDeadGate|TestMapped|TestSplitHello|TestSecondHelloOnly|TestTwoNamespaces|TestSweep|TestPlain|TestAccepted)$", 6*time.Minute)
 	run("netfilter", "holdfast/latch/hold/nfqueue", ".", 3*time.Minute)
-	run("whole", "holdfast/test/latch", "^(TestRoutedClients|TestRoutedRefusals|TestRoutedRulesFlushed|TestRoutedGateKilled|TestRoutedPortReuse|TestRoutedSessions|TestRefusals|TestConnectionReuse|TestGateKilled|TestMachineScope)$", 8*time.Minute)
+	run("whole", "holdfast/test/latch", "^(TestRoutedClients|TestRoutedRefusals|TestRoutedGateKilled|TestRoutedPortReuse|TestRoutedSessions|TestRefusals|TestConnectionReuse|TestGateKilled|TestMachineScope)$", 8*time.Minute)
 }
 
 // TestGuestSession runs in the machine of TestStockSession: one session with an
