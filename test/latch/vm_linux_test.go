@@ -43,7 +43,7 @@ func stock(t *testing.T, pkg, tests string, limit time.Duration, programs ...str
 // Debian's kernel, which is older and less clever than that of this machine,
 // and sessions are gated there.
 func TestStockSession(t *testing.T) {
-	host.Need(t, "qemu", "vm-kernel")
+	host.Need(t, "qemu", "vm-kernel", "nft")
 	stock(t, "holdfast/test/latch", "^TestGuestSession$", 2*time.Minute)
 }
 
@@ -54,9 +54,9 @@ func TestStockKernel(t *testing.T) {
 	if os.Getenv("HOLDFAST_TEST_FULL") == "" {
 		t.Skip("SKIP[full]: minutes in an emulated machine")
 	}
-	host.Need(t, "qemu", "vm-kernel")
+	host.Need(t, "qemu", "vm-kernel", "nft", "curl", "openssl", "nginx")
 	run := func(name, pkg, tests string, limit time.Duration) {
-		t.Run(name, func(t *testing.T) { stock(t, pkg, tests, limit, "curl", "openssl", "timeout", "head", "wc") })
+		t.Run(name, func(t *testing.T) { stock(t, pkg, tests, limit, "curl", "openssl", "timeout", "head", "wc", "nginx") })
 	}
 	// Not TestBulk (128 MiB of TLS) and TestRoutedRulesFlushed (a netfilter
 	// transaction takes two seconds there): emulation is too slow for their limits.
