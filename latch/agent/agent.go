@@ -174,7 +174,7 @@ const (
 )
 
 // crowd is the number of sessions under way from which Gap counts in full.
-const crowd = 32
+const crowd = 64
 
 // next is when the next report may start. A gate that makes one connection
 // after the other is not kept waiting; the more sessions are under way

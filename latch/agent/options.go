@@ -55,7 +55,7 @@ type Options struct {
 	// agent's lock held: it must not wait and must not call the agent.
 	Watch func(*Decision)
 
-	Gap       time.Duration // smallest time between the starts of two reports under load, less with fewer than 32 sessions under way; default 20 ms, negative: none
+	Gap       time.Duration // smallest time between the starts of two reports under load, less with fewer than 64 sessions under way; default 20 ms, negative: none
 	Timeout   time.Duration // of one report; default 3 s
 	Park      time.Duration // how long an announcement waits for its observation and the other way round; default 3 s
 	MaxParked int           // announcements, and as many observations; default 16,384
