@@ -151,7 +151,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 func (c *Conn) await(events int16, deadline *atomic.Int64) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if events == unix.POLLIN {
+	if events == unix.POLLIN && !cool.Load() {
 		for end, d := time.Now().Add(c.hot), c.hot; d > 0 && !c.closed.Load(); d = time.Until(end) {
 			if at := deadline.Load(); at != 0 && at < end.UnixNano() {
 				break

@@ -11,3 +11,6 @@ func Sleep(d time.Duration) { time.Sleep(d) }
 
 // OneProcessor does nothing.
 func OneProcessor() {}
+
+// Cool does nothing.
+func Cool() {}

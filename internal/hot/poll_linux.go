@@ -135,7 +135,7 @@ func (p *Poll) Wait(dst []int32, d time.Duration, hot bool) ([]int32, error) {
 }
 
 func (p *Poll) sleep(d time.Duration, hot bool) (int, error) {
-	if !hot || d == 0 {
+	if !hot || d == 0 || cool.Load() {
 		return p.wait(d, d == 0) // looking only never blocks
 	}
 	for end := time.Now().Add(d); ; {
@@ -158,8 +158,19 @@ func yield() {
 	}
 }
 
+// cool is set by Cool.
+var cool atomic.Bool
+
+// Cool ends hot sleep in this process for good: for a program whose loop is not
+// the only goroutine that sessions wait for.
+func Cool() { cool.Store(true) }
+
 // Sleep sleeps without the runtime seeing it.
 func Sleep(d time.Duration) {
+	if cool.Load() {
+		time.Sleep(d)
+		return
+	}
 	for end := time.Now().Add(d); d > 0; d = time.Until(end) {
 		pause(min(d, slice))
 		yield()

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/internal/hot"
 	"holdfast/latch/channel"
 	"holdfast/latch/door"
 	"holdfast/latch/observe"
@@ -98,6 +99,7 @@ func (c *Config) OpenWatched(version string, watch func(*Decision)) (r *Running,
 // join makes the agent answer on a rendezvous. A message system that is down
 // is no reason not to start: it is tried for ever.
 func (r *Running) join(s string, access rendezvous.NATSAccess) (*rendezvous.Server, error) {
+	hot.Cool() // announcements come on goroutines of their own
 	address, prefix, err := rendezvous.ParseNATS(s)
 	if err != nil {
 		return nil, err

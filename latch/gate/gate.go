@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/internal/hot"
 	"holdfast/latch/channel"
 	"holdfast/latch/flow"
 	"holdfast/latch/hold"
@@ -112,6 +113,7 @@ func (g *Gate) Start() {
 	}
 	g.mu.Unlock()
 	if g.own != nil {
+		hot.Cool() // two loops in one process
 		g.wg.Go(func() { g.own.attester.Run(ctx) })
 	}
 	g.wg.Go(func() { g.sweep(ctx) })

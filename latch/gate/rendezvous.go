@@ -5,6 +5,7 @@ package gate
 import (
 	"context"
 
+	"holdfast/internal/hot"
 	"holdfast/latch/channel"
 	"holdfast/latch/rendezvous"
 )
@@ -12,6 +13,7 @@ import (
 // dialRendezvous joins a message system. It ends when the connection is lost,
 // so that the link's loop makes it anew and what waits is announced again.
 func (c *Config) dialRendezvous(ctx context.Context, a Address, have []channel.Hash) (agentClient, error) {
+	hot.Cool() // its messages come on goroutines of their own
 	address, prefix, err := rendezvous.ParseAddress(a.Addr)
 	if err != nil {
 		return nil, err
