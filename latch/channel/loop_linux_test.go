@@ -146,3 +146,37 @@ func TestClientLoopClosed(t *testing.T) {
 		t.Error("a closed connection joined")
 	}
 }
+
+// A client above its limits is read again after its penalty.
+func TestLoopRests(t *testing.T) {
+	l, err := NewLoop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drive(t, l)
+	_, addr := startServer(t, &echo{}, ServerOptions{Loop: l, Limits: Limits{PerSecond: 10, Burst: 10}}, "tcp")
+	c := dial(t, "tcp", addr, Options{})
+	var flood []Announcement
+	for i := range 50 {
+		flood = append(flood, ann(2, byte(i)))
+	}
+	if err := c.Announce(flood); err != nil {
+		t.Fatal(err)
+	}
+	busy := 0
+	for _, e := range collect(t, c, 50) {
+		if e.Kind == KindRefused && e.Refused.Code == CodeBusy {
+			busy++
+		}
+	}
+	if busy != 40 {
+		t.Errorf("%d of 50 announcements were too many, want 40", busy)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if err := c.Announce([]Announcement{ann(2, 99)}); err != nil {
+		t.Fatal(err)
+	}
+	if ev := collect(t, c, 1); ev[len(ev)-1].Kind != KindSession {
+		t.Errorf("after the rest: %+v, want a session", ev)
+	}
+}
