@@ -59,7 +59,7 @@ func (b *fake) XSaveSize(xfrm uint64) uint64 {
 
 // signerKey reads the signer's test key that enclave/sgx uses too.
 var signerKey = sync.OnceValue(func() *rsa.PrivateKey {
-	b, err := os.ReadFile("../sgx/testdata/signer-test-key.pem")
+	b, err := os.ReadFile("../urts/probe/testdata/signer-test-key.pem")
 	if err != nil {
 		panic(err)
 	}

@@ -6,22 +6,24 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
-	_ "embed"
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"os"
 	"testing"
 	"time"
 )
 
 // A throw-away key for tests, made by `openssl genrsa -3 3072`.
-//
-//go:embed testdata/signer-test-key.pem
-var signerKey []byte
+const signerKey = "../urts/probe/testdata/signer-test-key.pem"
 
 func testKey(t testing.TB) *rsa.PrivateKey {
 	t.Helper()
-	p, _ := pem.Decode(signerKey)
+	b, err := os.ReadFile(signerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := pem.Decode(b)
 	k, err := x509.ParsePKCS8PrivateKey(p.Bytes)
 	if err != nil {
 		t.Fatal(err)

@@ -157,6 +157,9 @@ const short = 50 * time.Millisecond
 // Report makes a report over data after the given latency. Calls that overlap
 // wait for each other, as on a real device.
 func (p *Provider) Report(ctx context.Context, data evidence.ReportData) (evidence.Report, error) {
+	if err := context.Cause(ctx); err != nil {
+		return evidence.Report{}, err // select would choose by chance
+	}
 	select {
 	case _, ok := <-p.busy:
 		if !ok {

@@ -34,6 +34,9 @@ type answer struct {
 // the report. The caller has checked that (monitor.VerifyReport). Reports that
 // arrive while the TPM works share the next quote.
 func (a *Anchor) Quote(ctx context.Context, mode string, r *sgx.Report) (*evidence.Bundle, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err // select would choose by chance
+	}
 	q := &request{mode, r.AppendBody(nil), make(chan answer, 1)}
 	select {
 	case a.queue <- q:

@@ -11,13 +11,12 @@ import (
 	"bytes"
 	"crypto/rsa"
 	"crypto/x509"
-	_ "embed" // probe.bin
+	_ "embed" // probe.bin and the key
 	"encoding/binary"
 	"encoding/pem"
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 
 	"holdfast/enclave/sgx"
@@ -58,18 +57,13 @@ const (
 	OffHeap = 0x40000
 )
 
-// Signer is the public test key of package sgx, which signs with exponent 3 as
-// SGX wants it.
+//go:embed testdata/signer-test-key.pem
+var signer []byte
+
+// Signer is a test key that everybody has. It signs with exponent 3 as SGX
+// wants it.
 var Signer = sync.OnceValues(func() (*rsa.PrivateKey, error) {
-	_, here, _, ok := runtime.Caller(0)
-	if !ok {
-		return nil, errors.New("probe: the place of the source is unknown")
-	}
-	b, err := os.ReadFile(filepath.Join(filepath.Dir(here), "..", "..", "sgx", "testdata", "signer-test-key.pem"))
-	if err != nil {
-		return nil, err
-	}
-	p, _ := pem.Decode(b)
+	p, _ := pem.Decode(signer)
 	k, err := x509.ParsePKCS8PrivateKey(p.Bytes)
 	if err != nil {
 		return nil, err
