@@ -32,7 +32,7 @@ demo: go-version ## set up, then run the main job on real nginx and curl (needs 
 	@$(MAKE) --no-print-directory build
 	@bin/holdfast demo $(DEMOFLAGS)
 
-test: go-version ## set up, then run every test that fits in ten minutes (needs root or sudo)
+test: go-version ## set up, then run every test that fits in a quarter of an hour (needs root or sudo)
 	@tools/setup/packages.sh demo test
 	@tools/setup/kernel.sh
 	@$(MAKE) --no-print-directory build

@@ -22,15 +22,17 @@ type run struct {
 	features map[string]bool // from the doctor: is it present?
 	passed   int
 	failed   []outcome
+	unsteady []outcome // failed, then passed by itself (again.go)
 	skipped  []outcome
 	notes    []string
 }
 
-// An outcome is a failed or skipped test with its output, or a reason.
-type outcome struct{ name, why string }
+// An outcome is a failed or skipped test with its output, or a reason. A test
+// has its package's path and the name of its function.
+type outcome struct{ name, why, pkg, test string }
 
 func (r *run) fail(name, why string) {
-	r.failed = append(r.failed, outcome{name, strings.TrimSpace(why)})
+	r.failed = append(r.failed, outcome{name: name, why: strings.TrimSpace(why)})
 	fmt.Printf("FAIL  %s\n", name)
 }
 
@@ -81,6 +83,7 @@ func (r *run) goTest(name string, prefix []string, args ...string) {
 	if err := cmd.Wait(); err != nil && len(r.failed) == failedBefore {
 		r.fail(name, "go test: "+err.Error())
 	}
+	r.again(failedBefore, rerun(prefix, args))
 }
 
 // read takes the event stream in and prints a line for each package.
@@ -128,15 +131,16 @@ func (r *run) read(stream io.Reader) {
 }
 
 func (r *run) testDone(action, pkg, test, text string, parent bool) {
-	name := strings.TrimPrefix(pkg, "holdfast/") + " " + test
+	function, _, _ := strings.Cut(test, "/")
+	o := outcome{strings.TrimPrefix(pkg, "holdfast/") + " " + test, text, pkg, function}
 	switch {
 	case action == "fail" && (!parent || strings.Contains(text, ".go:")):
-		r.failed = append(r.failed, outcome{name, text})
+		r.failed = append(r.failed, o)
 	case action == "fail" || parent && action == "pass":
 	case action == "pass":
 		r.passed++
 	default:
-		r.skipped = append(r.skipped, outcome{name, text})
+		r.skipped = append(r.skipped, o)
 	}
 }
 
@@ -154,7 +158,7 @@ func (r *run) packageDone(e event, pkg, text string, output map[string]*strings.
 		}
 		sort.Strings(left)
 		if len(left) > 0 || e.FailedBuild != "" || tests == 0 {
-			r.failed = append(r.failed, outcome{short + " (package)", text + strings.Join(left, "")})
+			r.failed = append(r.failed, outcome{name: short + " (package)", why: text + strings.Join(left, "")})
 		}
 		fmt.Printf("FAIL  %-40s %4d tests %12.1f s\n", short, tests, e.Elapsed)
 	case e.Action == "pass" && tests > 0:
@@ -196,7 +200,7 @@ func (r *run) report(w io.Writer) int {
 	for _, s := range r.skipped {
 		feature, fact, wrong := r.judge(s.why)
 		if wrong != "" {
-			r.failed = append(r.failed, outcome{s.name, wrong + "\n" + s.why})
+			r.failed = append(r.failed, outcome{name: s.name, why: wrong + "\n" + s.why})
 			continue
 		}
 		skips++
@@ -204,12 +208,16 @@ func (r *run) report(w io.Writer) int {
 		facts[feature] = fact
 	}
 	fmt.Fprintln(w)
-	for _, f := range r.failed {
-		fmt.Fprintf(w, "FAILED  %s\n", f.name)
-		for _, l := range strings.Split(strings.TrimRight(f.why, "\n"), "\n") {
-			fmt.Fprintf(w, "    %s\n", l)
+	show := func(what string, list []outcome) {
+		for _, f := range list {
+			fmt.Fprintf(w, "%s  %s\n", what, f.name)
+			for _, l := range strings.Split(strings.TrimRight(f.why, "\n"), "\n") {
+				fmt.Fprintf(w, "    %s\n", l)
+			}
 		}
 	}
+	show(fmt.Sprintf("UNSTEADY (to be mended: failed, then passed %d times in a row by itself)", againTimes), r.unsteady)
+	show("FAILED", r.failed)
 	var names []string
 	for f := range right {
 		names = append(names, f)

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +72,45 @@ func TestNothingRunIsNoSuccess(t *testing.T) {
 	var b strings.Builder
 	if code := r.report(&b); code == 0 {
 		t.Errorf("a run without a single test ended well:\n%s", b.String())
+	}
+}
+
+func TestAgain(t *testing.T) {
+	const bad = `{"Action":"output","Package":"holdfast/a","Test":"TestBad/x","Output":"    a_test.go:3: got 1\\n"}
+{"Action":"fail","Package":"holdfast/a","Test":"TestBad/x"}
+{"Action":"fail","Package":"holdfast/a"}`
+	pass := `{"Action":"pass","Package":"holdfast/a","Test":"TestBad"}` + "\n"
+	for _, c := range []struct {
+		name, first, second string
+		err                 error
+		tried               int
+		last                string
+	}{
+		{"unsteady", bad, strings.Repeat(pass, 3), nil, 1, "3 passed, 0 failed, 1 skipped"},
+		{"fails again", bad, strings.Repeat(pass, 2) + `{"Action":"fail","Package":"holdfast/a","Test":"TestBad"}`, errors.New("exit status 1"), 1, "2 passed, 1 failed, 1 skipped"},
+		{"not run again", bad, "", nil, 1, "2 passed, 1 failed, 1 skipped"},
+		{"a package", `{"Action":"fail","Package":"holdfast/b"}`, strings.Repeat(pass, 3), nil, 0, "2 passed, 1 failed, 1 skipped"},
+		{"many", strings.ReplaceAll(bad, "TestBad", "TestA") + "\n" + strings.ReplaceAll(bad, "TestBad", "TestB") + "\n" + strings.ReplaceAll(bad, "TestBad", "TestC") + "\n" + bad,
+			strings.Repeat(pass, 3), nil, 0, "2 passed, 4 failed, 1 skipped"},
+	} {
+		r := &run{start: time.Now(), features: map[string]bool{"kvm": false}}
+		r.read(strings.NewReader(stream + c.first))
+		tried := 0
+		r.again(0, func(pkg, test string, times int) (io.Reader, error) {
+			tried++
+			if pkg != "holdfast/a" || test != "TestBad" || times != 3 {
+				t.Errorf("%s: tried %s %s %d times", c.name, pkg, test, times)
+			}
+			return strings.NewReader(c.second), c.err
+		})
+		var b strings.Builder
+		code := r.report(&b)
+		lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+		if last := lines[len(lines)-1]; last != c.last || tried != c.tried || (code == 0) != strings.Contains(c.last, " 0 failed") {
+			t.Errorf("%s: tried %d times, exit status %d, want %d and %q\n%s", c.name, tried, code, c.tried, c.last, b.String())
+		}
+		if unsteady := strings.Contains(b.String(), "UNSTEADY") && strings.Contains(b.String(), "a_test.go:3: got 1"); unsteady != (code == 0) {
+			t.Errorf("%s: the summary hides what happened\n%s", c.name, b.String())
+		}
 	}
 }
