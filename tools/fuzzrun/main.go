@@ -3,9 +3,10 @@
 // Command fuzzrun is `make fuzz`: it runs every fuzz target of the module for
 // the given time and appends a line for each to bench/results/fuzz.csv:
 //
-//	date,commit,package,target,seconds,executions,result
+//	date,commit,package,target,seconds,executions,result,cpu
 //
-// so that the total grows over time. Arguments, if any, choose targets whose
+// so that the total grows over time; cpu are seconds of processor time, on all
+// cores, with the build. Arguments, if any, choose targets whose
 // "package Target" holds one of them. The exit status is 1 if any target found
 // something.
 package main
@@ -110,6 +111,7 @@ type result struct {
 	seconds    float64
 	executions int64
 	result     string // ok, or found
+	cpu        float64
 	output     string
 }
 
@@ -122,8 +124,12 @@ func (t target) run(d time.Duration, parallel int) result {
 	if parallel > 0 {
 		args = append(args, "-parallel="+strconv.Itoa(parallel))
 	}
-	out, err := exec.Command("go", append(args, "./"+t.pkg)...).CombinedOutput()
+	cmd := exec.Command("go", append(args, "./"+t.pkg)...)
+	out, err := cmd.CombinedOutput()
 	r := result{target: t, seconds: time.Since(begin).Seconds(), result: "ok", output: string(out)}
+	if p := cmd.ProcessState; p != nil {
+		r.cpu = (p.UserTime() + p.SystemTime()).Seconds()
+	}
 	if all := execs.FindAllStringSubmatch(string(out), -1); len(all) > 0 {
 		r.executions, _ = strconv.ParseInt(all[len(all)-1][1], 10, 64)
 	}
@@ -144,11 +150,12 @@ func (r result) append(path string) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := csv.NewWriter(f)
 	if at, seekErr := f.Seek(0, 2); seekErr == nil && at == 0 {
-		_ = w.Write([]string{"date", "commit", "package", "target", "seconds", "executions", "result"})
+		_ = w.Write([]string{"date", "commit", "package", "target", "seconds", "executions", "result", "cpu"})
 	}
 	commit, _ := exec.Command("git", "describe", "--always", "--dirty").Output()
 	_ = w.Write([]string{time.Now().UTC().Format("2006-01-02T15:04:05Z"), strings.TrimSpace(string(commit)), r.pkg, r.name,
-		strconv.FormatFloat(r.seconds, 'f', 0, 64), strconv.FormatInt(r.executions, 10), r.result})
+		strconv.FormatFloat(r.seconds, 'f', 0, 64), strconv.FormatInt(r.executions, 10), r.result,
+		strconv.FormatFloat(r.cpu, 'f', 0, 64)})
 	w.Flush()
 	return w.Error()
 }
