@@ -37,6 +37,9 @@ var systemProbes = []probe{
 	{"mptcp", "the test that MPTCP is refused, against a kernel that speaks it", probeMPTCP},
 	{"nfqueue", "the later netfilter gate for routed traffic (a queue is bound)", probeNFQueue},
 	{"nft-queue", "the netfilter gate by an nftables rule instead of the compatible iptables target (a table is made and removed)", probeNFTQueue},
+	{"vlan", "the latch's test over a VLAN (8021q)", func() (string, error) { return probeLink(&netlink.Vlan{VlanId: 5}) }},
+	{"vxlan", "the latch's test over an overlay network", func() (string, error) { return probeLink(&netlink.Vxlan{VxlanId: 5, Port: 4789}) }},
+	{"tun", "the latch's test over a VPN", func() (string, error) { return openDevice("/dev/net/tun") }},
 	{"kvm", "the later enclave backend on hardware virtualization", probeKVM},
 	{"vtpmx", "`holdfast tpm serve --vtpm-proxy`", func() (string, error) { return openDevice("/dev/vtpmx") }},
 	{"tpm", "`device:` with a real TPM", probeTPM},
@@ -258,6 +261,25 @@ func probeNFTQueue() (string, error) {
 			return "", fmt.Errorf("a rule with the queue statement: %w", err)
 		}
 		return "rule with the queue statement accepted", nil
+	})
+}
+
+// probeLink makes a device over a veth device in a namespace of its own.
+func probeLink(l netlink.Link) (string, error) {
+	return inNewNetns(func() (string, error) {
+		below := netlink.LinkAttrs{Name: "below"}
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: below, PeerName: "other"}); err != nil {
+			return "", fmt.Errorf("a veth pair: %w", err)
+		}
+		b, err := netlink.LinkByName("below")
+		if err != nil {
+			return "", err
+		}
+		l.Attrs().Name, l.Attrs().ParentIndex = "probe", b.Attrs().Index
+		if err := netlink.LinkAdd(l); err != nil {
+			return "", fmt.Errorf("a device of type %s: %w", l.Type(), err)
+		}
+		return "device of type " + l.Type() + " made and removed", nil
 	})
 }
 

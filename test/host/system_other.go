@@ -12,7 +12,7 @@ import (
 // systemProbes: what these ask for exists on Linux only.
 var systemProbes = func() []probe {
 	var out []probe
-	for _, name := range []string{"root", "kernel", "netns", "bpf", "cgroup2", "cgroup-bpf", "bpffs", "btf", "mptcp", "nfqueue", "nft-queue", "kvm", "vtpmx", "tpm"} {
+	for _, name := range []string{"root", "kernel", "netns", "bpf", "cgroup2", "cgroup-bpf", "bpffs", "btf", "mptcp", "nfqueue", "nft-queue", "vlan", "vxlan", "tun", "kvm", "vtpmx", "tpm"} {
 		out = append(out, probe{name, "Linux only", func() (string, error) { return "", errors.New("needs Linux, this is " + runtime.GOOS) }})
 	}
 	return out

@@ -17,7 +17,7 @@ import (
 )
 
 // What the latch needs of a distribution's kernel that is a module there.
-var latchModules = []string{"veth", "nfnetlink_queue", "nft_queue", "nft_ct", "nft_chain_nat", "nft_masq", "nf_conntrack", "nf_conntrack_netlink", "tcp_diag", "inet_diag"}
+var latchModules = []string{"veth", "nfnetlink_queue", "nft_queue", "nft_ct", "nft_chain_nat", "nft_masq", "nf_conntrack", "nf_conntrack_netlink", "tcp_diag", "inet_diag", "8021q", "vxlan", "tun"}
 
 // stock runs tests of a package in QEMU on Debian's own kernel, with what
 // programs of this machine they need, and logs what was skipped there.
@@ -62,7 +62,7 @@ func TestStockKernel(t *testing.T) {
 	// transaction takes two seconds there): emulation is too slow for their limits.
 	run("hold", "holdfast/latch/hold/cgroupskb", "^(TestHoldTimes|TestNeverReleased|TestRetry|TestLoopback|TestDenied|TestOtherProtocols|TestReconnect|TestPortReuse|TestWrongKick|TestLostCopy|TestDeadGate|TestMapped|TestSplitHello|TestSecondHelloOnly|TestTwoNamespaces|TestSweep|TestPlain|TestAccepted)$", 6*time.Minute)
 	run("netfilter", "holdfast/latch/hold/nfqueue", ".", 3*time.Minute)
-	run("whole", "holdfast/test/latch", "^(TestRoutedClients|TestRoutedRefusals|TestRoutedGateKilled|TestRoutedPortReuse|TestRoutedSessions|TestRefusals|TestConnectionReuse|TestGateKilled|TestMachineScope)$", 8*time.Minute)
+	run("whole", "holdfast/test/latch", "^(TestRoutedClients|TestRoutedRefusals|TestRoutedGateKilled|TestRoutedPortReuse|TestRoutedSessions|TestRefusals|TestConnectionReuse|TestGateKilled|TestMachineScope|TestPaths|TestKeepalive|TestZeroWindow|TestEncryptedClientHello)$", 8*time.Minute)
 }
 
 // TestGuestSession runs in the machine of TestStockSession: one session with an

@@ -33,6 +33,7 @@ type packet struct {
 	seq      uint32
 	flags    uint8
 	mptcp    bool
+	window   uint16
 	payload  []byte
 	at       time.Time
 }
@@ -113,7 +114,7 @@ func parse(b []byte) (p packet, ok bool) {
 		return p, false
 	}
 	p.src, p.dst = netip.AddrPortFrom(src, binary.BigEndian.Uint16(b)), netip.AddrPortFrom(dst, binary.BigEndian.Uint16(b[2:]))
-	p.seq, p.flags = binary.BigEndian.Uint32(b[4:]), b[13]
+	p.seq, p.flags, p.window = binary.BigEndian.Uint32(b[4:]), b[13], binary.BigEndian.Uint16(b[14:])
 	end := int(b[12]>>4) * 4
 	for o := b[20:end]; len(o) > 1 && o[0] != 0; {
 		n := 1
