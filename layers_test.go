@@ -49,6 +49,7 @@ var rules = []rule{
 	{"latch/batch", 2, "latch", nil},
 
 	{"tpmio", 3, "tpm", []string{"tss"}},
+	{"enclave/epc", 3, "enclave", nil},
 	{"enclave/kvm", 3, "enclave", []string{"tss"}},
 	{"enclave/host", 3, "enclave", []string{"tss"}},
 	{"enclave/urts", 3, "enclave", []string{"tss"}},

@@ -19,7 +19,7 @@ import (
 	"holdfast/attest/evidence"
 	"holdfast/attest/provider/tpmquote"
 	"holdfast/attest/trust"
-	"holdfast/enclave/host"
+	"holdfast/enclave/epc"
 	"holdfast/enclave/sgx"
 	"holdfast/enclave/urts"
 )
@@ -174,7 +174,7 @@ func (n *Nested) ECall(index int, ms uint64) error { return n.e.call(index, ms, 
 
 // ECall calls function index; ms is an address in the shared memory. OCALLs
 // are served by ocalls, nil refuses them. Errors are those of urts: a
-// urts.StatusError, urts.ErrCrashed, host.ErrGone; or ErrDaemonGone.
+// urts.StatusError, urts.ErrCrashed, epc.ErrGone; or ErrDaemonGone.
 func (e *Enclave) ECall(index int, ms uint64, ocalls OCallFunc) error {
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
@@ -241,7 +241,7 @@ func ended(f *frame) error {
 	case outcomeCrashed:
 		return urts.ErrCrashed
 	case outcomeGone:
-		return host.ErrGone
+		return epc.ErrGone
 	}
 	return &RefusedError{string(f.payload[8:])}
 }

@@ -27,7 +27,7 @@ import (
 	"holdfast/attest/trust"
 	"holdfast/attest/verify"
 	"holdfast/enclave/daemon/anchor"
-	"holdfast/enclave/host"
+	"holdfast/enclave/epc"
 	"holdfast/enclave/sgx"
 	"holdfast/enclave/sigma"
 	"holdfast/enclave/urts"
@@ -519,7 +519,7 @@ func TestKilledAtRandom(t *testing.T) {
 				for err == nil {
 					err = e.ECall(probe.UD, 0, nil)
 				}
-				if !errors.Is(err, ErrDaemonGone) && !errors.Is(err, host.ErrGone) {
+				if !errors.Is(err, ErrDaemonGone) && !errors.Is(err, epc.ErrGone) {
 					t.Errorf("round %d: %v", round, err)
 				}
 			})

@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holdfast/enclave/daemon/anchor"
-	"holdfast/enclave/host"
+	"holdfast/enclave/epc"
 	"holdfast/enclave/sgx"
 	"holdfast/enclave/sgx/image"
 	"holdfast/enclave/urts"
@@ -42,7 +42,7 @@ const (
 
 // Server serves applications.
 type Server struct {
-	p    *host.Platform
+	p    *epc.Platform
 	a    *anchor.Anchor
 	mode string
 
@@ -78,7 +78,7 @@ func QuotingTarget() *sgx.TargetInfo {
 
 // NewServer serves the platform's enclaves, which run in mode, with evidence of
 // the anchor.
-func NewServer(p *host.Platform, a *anchor.Anchor, mode string) *Server {
+func NewServer(p *epc.Platform, a *anchor.Anchor, mode string) *Server {
 	return &Server{p: p, a: a, mode: mode, enclaves: map[uint64]*entry{}, perUser: map[uint32]int{}, conns: map[*net.UnixConn]struct{}{}}
 }
 
@@ -468,7 +468,7 @@ func doneOf(err error) []byte {
 		outcome, status = outcomeStatus, uint32(st)
 	case errors.Is(err, urts.ErrCrashed):
 		outcome = outcomeCrashed
-	case errors.Is(err, host.ErrGone), errors.Is(err, urts.ErrClosed):
+	case errors.Is(err, epc.ErrGone), errors.Is(err, urts.ErrClosed):
 		outcome = outcomeGone
 	default:
 		outcome, text = outcomeOther, err.Error()

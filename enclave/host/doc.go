@@ -5,9 +5,7 @@
 // is an illegal instruction for the processor, so it stops the process with
 // SIGILL and the monitor carries it out. This is the HU mode of the design.
 //
-// Call [New] for a platform (its EPC and monitor), then [Platform.NewThread] for
-// each thread control structure and [Thread.Run] to let enclave code run until
-// it needs the monitor.
+// Call [New] for a platform (package epc tells how to use it).
 //
 // How an enclave is kept in: its process has no memory but the enclave's pages
 // and the buffer shared with the application; each system call that it attempts

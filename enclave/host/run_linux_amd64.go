@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holdfast/enclave/epc"
 	"holdfast/enclave/monitor"
 	"holdfast/enclave/sgx"
 )
@@ -30,9 +31,9 @@ func (t *Thread) Interrupt() {
 // Run lets the enclave code of c run until an exception or an interrupt. The
 // registers of c are loaded before and stored afterwards; RIP is that of the
 // instruction that stopped. loadX and the XSAVE image of c: see [Thread.LoadX].
-func (t *Thread) Run(c *monitor.CPU) (s Stop, err error) {
+func (t *Thread) Run(c *monitor.CPU) (s epc.Stop, err error) {
 	if e := t.do(func() { s, err = t.run(c) }); e != nil {
-		return Stop{}, e
+		return epc.Stop{}, e
 	}
 	return s, gone(err)
 }
@@ -41,40 +42,40 @@ func (t *Thread) Run(c *monitor.CPU) (s Stop, err error) {
 // ErrGone: it may die at any moment.
 func gone(err error) error {
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ECHILD) {
-		return fmt.Errorf("%w (%v)", ErrGone, err)
+		return fmt.Errorf("%w (%v)", epc.ErrGone, err)
 	}
 	return err
 }
 
-func (t *Thread) run(c *monitor.CPU) (Stop, error) {
+func (t *Thread) run(c *monitor.CPU) (epc.Stop, error) {
 	if err := t.sync(); err != nil {
-		return Stop{}, err
+		return epc.Stop{}, err
 	}
 	var r unix.PtraceRegs
 	if err := unix.PtraceGetRegs(t.pid, &r); err != nil {
-		return Stop{}, ErrGone
+		return epc.Stop{}, epc.ErrGone
 	}
 	store(&r, &c.Regs)
 	if err := unix.PtraceSetRegs(t.pid, &r); err != nil {
-		return Stop{}, fmt.Errorf("enclave/host: set registers: %w", err)
+		return epc.Stop{}, fmt.Errorf("enclave/host: set registers: %w", err)
 	}
 	for {
 		t.running.Store(true)
 		if t.kick.Swap(false) {
 			t.running.Store(false)
-			return Stop{Interrupt: true}, nil
+			return epc.Stop{Interrupt: true}, nil
 		}
 		if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, ptraceSYSEMU, uintptr(t.pid), 0, 0, 0, 0); e != 0 {
-			return Stop{}, ErrGone
+			return epc.Stop{}, epc.ErrGone
 		}
 		var ws unix.WaitStatus
 		_, err := unix.Wait4(t.pid, &ws, unix.WALL, nil)
 		t.running.Store(false)
 		if err != nil || !ws.Stopped() {
-			return Stop{}, ErrGone
+			return epc.Stop{}, epc.ErrGone
 		}
 		if err := unix.PtraceGetRegs(t.pid, &r); err != nil {
-			return Stop{}, ErrGone
+			return epc.Stop{}, epc.ErrGone
 		}
 		sig := ws.StopSignal()
 		if sig == kickSignal && !t.kick.Swap(false) {
@@ -82,7 +83,7 @@ func (t *Thread) run(c *monitor.CPU) (Stop, error) {
 		}
 		s, err := t.why(&r, sig)
 		if err != nil {
-			return Stop{}, err
+			return epc.Stop{}, err
 		}
 		load(&c.Regs, &r)
 		return s, nil
@@ -90,9 +91,9 @@ func (t *Thread) run(c *monitor.CPU) (Stop, error) {
 }
 
 // why translates a stop into what the processor did.
-func (t *Thread) why(r *unix.PtraceRegs, sig unix.Signal) (Stop, error) {
+func (t *Thread) why(r *unix.PtraceRegs, sig unix.Signal) (epc.Stop, error) {
 	if sig == kickSignal {
-		return Stop{Interrupt: true}, nil
+		return epc.Stop{Interrupt: true}, nil
 	}
 	inside := r.Rip >= t.e.Base() && r.Rip-t.e.Base() < t.e.Size()
 	switch sig {
@@ -100,18 +101,18 @@ func (t *Thread) why(r *unix.PtraceRegs, sig unix.Signal) (Stop, error) {
 		r.Rip -= opLen
 		r.Rax = r.Orig_rax
 		if !inside {
-			return Stop{Vector: sgx.VectorGP}, nil
+			return epc.Stop{Vector: sgx.VectorGP}, nil
 		}
-		return Stop{Vector: sgx.VectorUD}, nil
+		return epc.Stop{Vector: sgx.VectorUD}, nil
 	case unix.SIGILL:
 		if !inside {
-			return Stop{Vector: sgx.VectorGP}, nil
+			return epc.Stop{Vector: sgx.VectorGP}, nil
 		}
-		return Stop{Vector: sgx.VectorUD}, nil
+		return epc.Stop{Vector: sgx.VectorUD}, nil
 	case unix.SIGSEGV, unix.SIGBUS:
 		info, err := getSigInfo(t.pid)
 		if err != nil {
-			return Stop{}, err
+			return epc.Stop{}, err
 		}
 		const (
 			segvMapErr = 1
@@ -120,33 +121,33 @@ func (t *Thread) why(r *unix.PtraceRegs, sig unix.Signal) (Stop, error) {
 		)
 		switch {
 		case sig == unix.SIGBUS && info.code == busAdrAln:
-			return Stop{Vector: sgx.VectorAC}, nil
+			return epc.Stop{Vector: sgx.VectorAC}, nil
 		case sig == unix.SIGSEGV && (info.code == segvMapErr || info.code == segvAccErr):
-			return Stop{Vector: sgx.VectorPF, ErrorCode: 4, Address: info.addr &^ (sgx.PageSize - 1)}, nil
+			return epc.Stop{Vector: sgx.VectorPF, ErrorCode: 4, Address: info.addr &^ (sgx.PageSize - 1)}, nil
 		}
-		return Stop{Vector: sgx.VectorGP}, nil
+		return epc.Stop{Vector: sgx.VectorGP}, nil
 	case unix.SIGFPE:
 		info, err := getSigInfo(t.pid)
 		if err != nil {
-			return Stop{}, err
+			return epc.Stop{}, err
 		}
 		if info.code == 1 || info.code == 2 { // FPE_INTDIV, FPE_INTOVF
-			return Stop{Vector: sgx.VectorDE}, nil
+			return epc.Stop{Vector: sgx.VectorDE}, nil
 		}
-		return Stop{Vector: sgx.VectorXM}, nil
+		return epc.Stop{Vector: sgx.VectorXM}, nil
 	case unix.SIGTRAP:
 		info, err := getSigInfo(t.pid)
 		if err != nil {
-			return Stop{}, err
+			return epc.Stop{}, err
 		}
 		if info.code == 0x80 { // SI_KERNEL: INT3
-			return Stop{Vector: sgx.VectorBP}, nil
+			return epc.Stop{Vector: sgx.VectorBP}, nil
 		}
-		return Stop{Vector: sgx.VectorDB}, nil
+		return epc.Stop{Vector: sgx.VectorDB}, nil
 	case unix.SIGKILL:
-		return Stop{}, ErrGone
+		return epc.Stop{}, epc.ErrGone
 	}
-	return Stop{Interrupt: true}, nil // a signal from outside means nothing here
+	return epc.Stop{Interrupt: true}, nil // a signal from outside means nothing here
 }
 
 // LoadX gives the process the XSAVE image of c, after ERESUME.

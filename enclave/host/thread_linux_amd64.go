@@ -3,34 +3,26 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"holdfast/enclave/epc"
 	"holdfast/enclave/monitor"
 	"holdfast/enclave/sgx"
 )
 
-// Shared is memory that application and enclave both reach, outside ELRANGE:
-// the application's memory as the enclave sees it.
-type Shared struct {
-	Addr uint64 // where the enclave finds it
-	Size uint64 // bytes, a multiple of the page size
-	File *os.File
-}
-
 // Thread runs the code of one enclave thread in a process of its own. One
 // goroutine at a time uses it.
 type Thread struct {
-	p     *Platform
+	r     *runner
+	p     *epc.Platform
 	e     *monitor.Enclave
 	stale map[uint64]struct{} // addresses whose mapping changed; under p.Mu
 
@@ -44,43 +36,34 @@ type Thread struct {
 	running atomic.Bool
 }
 
-// Stop says why enclave code stopped.
-type Stop struct {
-	Interrupt bool  // nothing happened: the thread was interrupted
-	Vector    uint8 // the exception
-	ErrorCode uint32
-	Address   uint64 // of a page fault
-}
-
-// ErrGone says that the enclave's process died.
-var ErrGone = errors.New("enclave/host: the enclave's process is gone")
-
-// NewThread starts a process for a thread of e, with the shared regions mapped
-// readable and writable at their addresses.
-func (p *Platform) NewThread(e *monitor.Enclave, shared ...Shared) (*Thread, error) {
-	t := &Thread{p: p, e: e, stale: map[uint64]struct{}{}, ask: make(chan func()), quit: make(chan struct{}), done: make(chan struct{})}
-	for _, s := range shared {
-		if s.Addr < e.Base()+e.Size() && e.Base() < s.Addr+s.Size {
-			return nil, fmt.Errorf("enclave/host: shared memory at %#x lies inside the enclave's range", s.Addr)
-		}
-	}
+// NewThread implements epc.Runner: it starts a process for a thread of e, with
+// the shared regions mapped readable and writable at their addresses.
+func (r *runner) NewThread(e *monitor.Enclave, shared ...epc.Shared) (epc.Thread, error) {
+	t := &Thread{r: r, p: r.p, e: e, stale: map[uint64]struct{}{}, ask: make(chan func()), quit: make(chan struct{}), done: make(chan struct{})}
 	started := make(chan error, 1)
 	go t.trace(shared, started)
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	p.Mu.Lock()
-	for linear := range p.pages[e] {
-		t.stale[linear] = struct{}{}
-	}
-	p.threads[t] = struct{}{}
-	p.Mu.Unlock()
+	r.p.Mu.Lock()
+	defer r.p.Mu.Unlock()
+	r.p.Each(e, func(linear uint64, _ epc.Mapping) { t.stale[linear] = struct{}{} })
+	r.threads[t] = struct{}{}
 	return t, nil
+}
+
+// Entered implements epc.Thread: a process has nothing beside its registers.
+func (t *Thread) Entered() error { return nil }
+
+// Stale implements epc.Thread.
+func (t *Thread) Stale(linear uint64) bool {
+	_, s := t.stale[linear&^(4096-1)]
+	return s
 }
 
 // trace owns the process: ptrace calls must come from the thread that started
 // it.
-func (t *Thread) trace(shared []Shared, started chan<- error) {
+func (t *Thread) trace(shared []epc.Shared, started chan<- error) {
 	runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
 	defer close(t.done)
 	err := t.start(shared)
@@ -109,7 +92,7 @@ func (t *Thread) do(f func()) error {
 		<-ran
 		return nil
 	case <-t.done:
-		return ErrGone
+		return epc.ErrGone
 	}
 }
 
@@ -117,7 +100,7 @@ func (t *Thread) do(f func()) error {
 func (t *Thread) Close() {
 	t.once.Do(func() {
 		t.p.Mu.Lock()
-		delete(t.p.threads, t)
+		delete(t.r.threads, t)
 		t.p.Mu.Unlock()
 		t.Kill()
 		close(t.quit)
@@ -128,8 +111,8 @@ func (t *Thread) Close() {
 // Kill ends the process at once; a Run that is under way returns ErrGone.
 func (t *Thread) Kill() { _ = unix.Kill(t.pid, unix.SIGKILL) }
 
-func (t *Thread) start(shared []Shared) error {
-	files := []*os.File{t.p.stub, t.p.fd}
+func (t *Thread) start(shared []epc.Shared) error {
+	files := []*os.File{t.r.stub, t.p.File()}
 	for _, s := range shared {
 		files = append(files, s.File)
 	}
@@ -156,7 +139,7 @@ func (t *Thread) start(shared []Shared) error {
 }
 
 // confine takes away what the process has and gives it what it needs.
-func (t *Thread) confine(shared []Shared) error {
+func (t *Thread) confine(shared []epc.Shared) error {
 	if err := unix.PtraceSetOptions(t.pid, unix.PTRACE_O_EXITKILL|unix.PTRACE_O_TRACESYSGOOD); err != nil {
 		return fmt.Errorf("enclave/host: PTRACE_SETOPTIONS: %w", err)
 	}
@@ -216,7 +199,7 @@ func (t *Thread) inject(nr uint64, args ...uint64) (uint64, error) {
 			return 0, err
 		}
 		if !ws.Stopped() {
-			return 0, ErrGone
+			return 0, epc.ErrGone
 		}
 		if ws.StopSignal() == unix.SIGTRAP {
 			break
@@ -245,65 +228,30 @@ func (t *Thread) mmap(addr, size, prot, fd, offset uint64) error {
 	return err
 }
 
-// change is one range of linear addresses whose mapping differs from the
-// monitor's.
-type change struct {
-	linear, size uint64
-	m            mapping // of the first page; the frames follow each other
-	there        bool
-}
-
-// changes collects what is stale, neighbours joined: an enclave is loaded into
-// frames that follow each other, so a thousand pages become a few ranges.
-func (t *Thread) changes() []change {
-	t.p.Mu.Lock()
-	defer t.p.Mu.Unlock()
-	if len(t.stale) == 0 {
-		return nil
-	}
-	addrs := make([]uint64, 0, len(t.stale))
-	for linear := range t.stale {
-		addrs = append(addrs, linear)
-	}
-	clear(t.stale)
-	slices.Sort(addrs)
-	var out []change
-	for _, linear := range addrs {
-		m, there := t.p.pages[t.e][linear]
-		if n := len(out); n > 0 {
-			l := &out[n-1]
-			pages := l.size / sgx.PageSize
-			if l.linear+l.size == linear && l.there == there && (!there || m.perm == l.m.perm && uint64(m.f) == uint64(l.m.f)+pages) {
-				l.size += sgx.PageSize
-				continue
-			}
-		}
-		out = append(out, change{linear, sgx.PageSize, m, there})
-	}
-	return out
-}
-
 // sync brings the process's mappings up to date with the monitor's.
 func (t *Thread) sync() error {
-	for _, c := range t.changes() {
+	t.p.Mu.Lock()
+	changes := t.p.Changes(t.e, t.stale)
+	t.p.Mu.Unlock()
+	for _, c := range changes {
 		var err error
-		if c.there {
+		if c.There {
 			var prot uint64
-			if c.m.perm&sgx.PermR != 0 {
+			if c.Perm&sgx.PermR != 0 {
 				prot |= unix.PROT_READ
 			}
-			if c.m.perm&sgx.PermW != 0 {
+			if c.Perm&sgx.PermW != 0 {
 				prot |= unix.PROT_WRITE
 			}
-			if c.m.perm&sgx.PermX != 0 {
+			if c.Perm&sgx.PermX != 0 {
 				prot |= unix.PROT_EXEC
 			}
-			err = t.mmap(c.linear, c.size, prot, 4, uint64(c.m.f)*sgx.PageSize)
+			err = t.mmap(c.Linear, c.Size, prot, 4, uint64(c.Frame)*sgx.PageSize)
 		} else {
-			_, err = t.inject(unix.SYS_MUNMAP, c.linear, c.size)
+			_, err = t.inject(unix.SYS_MUNMAP, c.Linear, c.Size)
 		}
 		if err != nil {
-			return fmt.Errorf("enclave/host: page %#x: %w", c.linear, err)
+			return fmt.Errorf("enclave/host: page %#x: %w", c.Linear, err)
 		}
 	}
 	return nil

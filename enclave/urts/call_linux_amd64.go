@@ -117,7 +117,7 @@ func (e *Enclave) Enter(in [6]uint64) (out [6]uint64, err error) {
 	}
 	r := &s.cpu.Regs
 	*r = monitor.Regs{RBX: s.tcs, RCX: aepAddr, RDI: in[0], RSI: in[1], RDX: in[2], R8: in[3], R9: in[4], R10: in[5], RSP: s.stack, RBP: s.stack, RFLAGS: 0x202, XCR0: 7}
-	if err := e.outside(s, sgx.EENTER, returnAddr); err != nil {
+	if err := e.enterAt(s); err != nil {
 		return out, err
 	}
 	for {
@@ -242,7 +242,24 @@ func (e *Enclave) round(s *slot, command int64, ms, sp uint64) (rdi int64, rsi u
 
 func (e *Enclave) eenter(s *slot, command int64, ms, sp uint64) error {
 	s.cpu.Regs = monitor.Regs{RBX: s.tcs, RCX: aepAddr, RDI: uint64(command), RSI: ms, RSP: sp, RBP: sp, RFLAGS: 0x202, XCR0: 7}
-	return e.outside(s, sgx.EENTER, returnAddr)
+	return e.enterAt(s)
+}
+
+// enterAt is EENTER with the registers of s.
+func (e *Enclave) enterAt(s *slot) error {
+	if err := e.outside(s, sgx.EENTER, returnAddr); err != nil {
+		return err
+	}
+	return e.kept(s, s.t.Entered())
+}
+
+// kept passes on the error of a thread that is inside; the enclave is then of no
+// more use.
+func (e *Enclave) kept(s *slot, err error) error {
+	if err != nil {
+		e.lost(s, err)
+	}
+	return err
 }
 
 func (e *Enclave) eresume(s *slot, sp uint64) error {
@@ -251,7 +268,7 @@ func (e *Enclave) eresume(s *slot, sp uint64) error {
 	if err := e.outside(s, sgx.ERESUME, aepAddr); err != nil {
 		return err
 	}
-	return s.t.LoadX(&s.cpu)
+	return e.kept(s, s.t.LoadX(&s.cpu))
 }
 
 // outside carries out EENTER or ERESUME, after pages that it misses are back.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/enclave/host"
+	"holdfast/enclave/epc"
 	"holdfast/enclave/pager"
 	"holdfast/enclave/sgx"
 	"holdfast/enclave/sgx/image"
@@ -51,7 +51,7 @@ func fillHeap(e *Enclave, cmd, n int, value uint64) error {
 	return e.ECall(cmd, at)
 }
 
-func stats(p *host.Platform) pager.Stats {
+func stats(p *epc.Platform) pager.Stats {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	return p.Pager().Stats()
@@ -191,7 +191,7 @@ func TestEnter(t *testing.T) {
 func full() bool { return os.Getenv("HOLDFAST_TEST_FULL") == "1" }
 
 // many runs count enclaves of pages heap pages each at once.
-func many(t *testing.T, p *host.Platform, count, pages, rounds int) {
+func many(t *testing.T, p *epc.Platform, count, pages, rounds int) {
 	img := probeImage(t, 1, heap(pages))
 	all := make([]*Enclave, count)
 	var wg sync.WaitGroup
@@ -295,10 +295,10 @@ func TestKilledAtRandom(t *testing.T) {
 						break
 					}
 				}
-				if !errors.Is(err, host.ErrGone) {
+				if !errors.Is(err, epc.ErrGone) {
 					t.Errorf("the call ended with %v, want ErrGone", err)
 				}
-				if again := e.ECall(cmdUD, 0); !errors.Is(again, host.ErrGone) {
+				if again := e.ECall(cmdUD, 0); !errors.Is(again, epc.ErrGone) {
 					t.Errorf("the next call ended with %v", again)
 				}
 				mu.Lock()
@@ -343,7 +343,7 @@ func TestClosedAtRandom(t *testing.T) {
 		}()
 		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
 		e.Close()
-		if err := <-done; !errors.Is(err, host.ErrGone) && !errors.Is(err, ErrClosed) {
+		if err := <-done; !errors.Is(err, epc.ErrGone) && !errors.Is(err, ErrClosed) {
 			t.Fatalf("the call ended with %v", err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"holdfast/enclave/host"
+	"holdfast/enclave/epc"
 	"holdfast/enclave/monitor"
 	"holdfast/enclave/pager"
 	"holdfast/enclave/sgx"
@@ -47,7 +47,7 @@ type OCallFunc func(m *Memory, index int, ms uint64) uint32
 type Enclave struct {
 	Memory *Memory
 
-	p       *host.Platform
+	p       *epc.Platform
 	e       *monitor.Enclave
 	secs    monitor.Frame
 	pages   *pager.Enclave
@@ -61,12 +61,12 @@ type Enclave struct {
 	broken error // why it is of no more use
 }
 
-// slot is one thread of the enclave: a TCS, the process that runs it, a piece
+// slot is one thread of the enclave: a TCS, what runs it, a piece
 // of untrusted stack.
 type slot struct {
 	tcs   uint64
 	cpu   monitor.CPU
-	t     *host.Thread
+	t     epc.Thread
 	stack uint64 // top
 }
 
@@ -94,7 +94,7 @@ func leaf(name string, o monitor.Outcome) error {
 
 // Load builds and initializes an enclave and, for an SDK image, lets its trusted
 // runtime initialize itself.
-func Load(p *host.Platform, img *image.Image, o Options) (*Enclave, error) {
+func Load(p *epc.Platform, img *image.Image, o Options) (*Enclave, error) {
 	if img.Sig == nil {
 		return nil, errors.New("urts: the image has no SIGSTRUCT; give a signed one")
 	}
@@ -193,7 +193,7 @@ func (e *Enclave) threads(tcs []uint64) error {
 		s := &slot{tcs: at, stack: stack + stackSize - 64}
 		s.cpu.XSave = make([]byte, sgx.XSaveLegacy+256)
 		s.cpu.Regs.XCR0 = 7
-		if s.t, err = e.p.NewThread(e.e, host.Shared{Addr: MemoryAddr, Size: uint64(len(e.Memory.b)), File: e.Memory.file}); err != nil {
+		if s.t, err = e.p.NewThread(e.e, epc.Shared{Addr: MemoryAddr, Size: uint64(len(e.Memory.b)), File: e.Memory.file}); err != nil {
 			return err
 		}
 		e.all = append(e.all, s)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/enclave/epc"
 	"holdfast/enclave/host"
 	"holdfast/enclave/monitor"
 	"holdfast/enclave/sgx"
@@ -60,7 +61,7 @@ func probeImage(t testing.TB, threads int, change func(*image.Image)) *image.Ima
 	return img
 }
 
-func platform(t testing.TB, frames int) *host.Platform {
+func platform(t testing.TB, frames int) *epc.Platform {
 	t.Helper()
 	p, err := host.New(frames, monitor.Options{Root: [32]byte{1}})
 	if err != nil {
@@ -70,7 +71,7 @@ func platform(t testing.TB, frames int) *host.Platform {
 	return p
 }
 
-func load(t testing.TB, p *host.Platform, threads int, o Options) *Enclave {
+func load(t testing.TB, p *epc.Platform, threads int, o Options) *Enclave {
 	t.Helper()
 	e, err := Load(p, probeImage(t, threads, nil), o)
 	if err != nil {
@@ -375,7 +376,7 @@ func TestProcessIsGone(t *testing.T) {
 	e.all[0].t.Kill()
 	select {
 	case err := <-done:
-		if !errors.Is(err, host.ErrGone) {
+		if !errors.Is(err, epc.ErrGone) {
 			t.Errorf("%v, want ErrGone", err)
 		}
 	case <-time.After(10 * time.Second):
