@@ -298,6 +298,10 @@ func (e *Enclave) runInside(s *slot) (exited, fault bool, err error) {
 		}
 		o := monitor.Outcome{Vector: stop.Vector, ErrorCode: stop.ErrorCode, Address: stop.Address}
 		e.p.Mu.Lock()
+		if s.cpu.Inside() == nil { // Close booked the thread out meanwhile
+			e.p.Mu.Unlock()
+			return false, false, ErrClosed
+		}
 		if stop.Vector == sgx.VectorUD && e.atENCLU(s.cpu.Regs.RIP) {
 			o = e.p.Monitor.ENCLU(&s.cpu, nil, s.cpu.Regs.RIP+uint64(len(sgx.OpENCLU)))
 			if o.Vector == 0 {
@@ -321,6 +325,9 @@ func (e *Enclave) runInside(s *slot) (exited, fault bool, err error) {
 		}
 		e.p.Mu.Lock()
 		defer e.p.Mu.Unlock()
+		if s.cpu.Inside() == nil {
+			return false, false, ErrClosed
+		}
 		if err := leaf("AEX", e.p.Monitor.AEX(&s.cpu, !stop.Interrupt, o.Vector, o.ErrorCode, o.Address)); err != nil {
 			return false, false, err
 		}
