@@ -8,8 +8,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -231,4 +233,25 @@ func TestDetachRefuses(t *testing.T) {
 	if _, err := Detach(a); err == nil {
 		t.Error("a pipe has no descriptor")
 	}
+}
+
+// TestCoolSleep: a cool Sleep takes its time, and other goroutines get the only
+// processor during it.
+func TestCoolSleep(t *testing.T) {
+	defer cool.Store(cool.Swap(true))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const d = 50 * time.Millisecond
+	for range 100 { // a busy machine may need more than one
+		var ran atomic.Bool
+		start := time.Now()
+		go ran.Store(true)
+		Sleep(d)
+		if got := time.Since(start); got < d {
+			t.Fatalf("slept %v, want %v", got, d)
+		}
+		if ran.Load() {
+			return
+		}
+	}
+	t.Error("nothing else ran during a hundred sleeps")
 }

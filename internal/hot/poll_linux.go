@@ -165,10 +165,14 @@ var cool atomic.Bool
 // the only goroutine that sessions wait for.
 func Cool() { cool.Store(true) }
 
-// Sleep sleeps without the runtime seeing it.
+// Sleep sleeps to the kernel's precision (the runtime's timers are as much as a
+// millisecond late on an idle process) without the runtime seeing it; after
+// Cool in a system call that it sees, as a device driver's.
 func Sleep(d time.Duration) {
 	if cool.Load() {
-		time.Sleep(d)
+		for end := time.Now().Add(d); d > 0; d = time.Until(end) {
+			pauseSeen(d)
+		}
 		return
 	}
 	for end := time.Now().Add(d); d > 0; d = time.Until(end) {

@@ -55,6 +55,13 @@ func pause(d time.Duration) {
 	unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 }
 
+// pauseSeen is pause in a system call that the runtime sees: it gives the
+// processor to other goroutines meanwhile.
+func pauseSeen(d time.Duration) {
+	ts := unix.NsecToTimespec(int64(d))
+	unix.Syscall6(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+}
+
 // readable waits for a descriptor without the runtime seeing it, at most d.
 func readable(fd int, d time.Duration) bool {
 	ts := unix.NsecToTimespec(int64(d))
