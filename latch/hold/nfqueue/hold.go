@@ -10,13 +10,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	nfq "github.com/florianl/go-nfqueue/v2"
@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holdfast/latch/hold"
+	"holdfast/latch/hold/packets"
 )
 
 // Options of Open.
@@ -61,16 +62,12 @@ type Hold struct {
 	raw   *resets
 	watch *watcher
 
+	*packets.Queue
+	lost atomic.Uint64
+
 	mu      sync.Mutex
-	t       *tracker
-	spare   []hold.Record
-	devices map[uint32]bool // interface numbers of o.Devices
-	want    bool
-	closed  bool
-	lost    uint64
-	signal  chan struct{}
-	quit    chan struct{}
-	msgs    []netlink.Message
+	devices map[uint32]bool   // interface numbers of o.Devices
+	msgs    []netlink.Message // used with the queue's lock held
 }
 
 var _ hold.Hold = (*Hold)(nil)
@@ -114,8 +111,8 @@ func Open(o Options) (_ *Hold, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	h := &Hold{o: o, signal: make(chan struct{}, 1), quit: make(chan struct{}), devices: map[uint32]bool{}}
-	h.t = newTracker(o.Connections, h.passing, newID)
+	h := &Hold{o: o, devices: map[uint32]bool{}}
+	h.Queue = packets.New(packets.Options{Connections: o.Connections, Passing: h.passing, Carry: h.carry, Reset: h.reset})
 	defer func() {
 		if err != nil {
 			h.Close()
@@ -145,12 +142,6 @@ func Open(o Options) (_ *Hold, err error) {
 		return nil, err
 	}
 	return h, nil
-}
-
-func newID() hold.ID {
-	var b [16]byte
-	rand.Read(b[:])
-	return hold.ID{Cookie: binary.NativeEndian.Uint64(b[:]), Nonce: binary.NativeEndian.Uint64(b[8:])}
 }
 
 func randomMark() uint32 {
@@ -259,9 +250,7 @@ func (h *Hold) listen() error {
 		if ctx.Err() != nil {
 			return 1
 		}
-		h.mu.Lock()
-		h.lost++ // a full buffer: the kernel drops what it could not give; or a verdict on a packet that is gone
-		h.mu.Unlock()
+		h.lost.Add(1) // a full buffer: the kernel drops what it could not give; or a verdict on a packet that is gone
 		return 0
 	})
 	if err != nil {
@@ -275,27 +264,17 @@ func (h *Hold) packet(a nfq.Attribute) int {
 	if a.PacketID == nil {
 		return 0
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return 0
-	}
 	var b []byte
 	if a.Payload != nil {
 		b = *a.Payload
 	}
-	now := time.Now()
-	if a.InDev != nil && h.mine(*a.InDev) {
-		h.t.outbound(*a.PacketID, b, now)
-	} else if a.OutDev != nil && h.mine(*a.OutDev) {
-		h.t.fromServer(*a.PacketID, b, now)
-	} else {
-		h.t.say(*a.PacketID, drop)
-	}
-	h.send()
-	if h.t.wake || h.want && h.t.inbound {
-		h.want = false
-		h.notify()
+	switch {
+	case a.InDev != nil && h.mine(*a.InDev):
+		h.Outbound(*a.PacketID, b, 0)
+	case a.OutDev != nil && h.mine(*a.OutDev):
+		h.Inbound(*a.PacketID, b)
+	default:
+		h.Drop(*a.PacketID)
 	}
 	return 0
 }
@@ -303,6 +282,8 @@ func (h *Hold) packet(a nfq.Attribute) int {
 // mine reports whether the device with that number is one of the scope. Devices
 // come and go with their containers; rules go by name.
 func (h *Hold) mine(index uint32) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if known, ok := h.devices[index]; ok {
 		return known
 	}
@@ -323,45 +304,38 @@ func (h *Hold) mine(index uint32) bool {
 	return false
 }
 
-func (h *Hold) passing(a netip.AddrPort) passing {
-	out := gated
+func (h *Hold) passing(a netip.AddrPort) packets.Passing {
+	out := packets.Gated
 	for _, p := range h.o.Plain {
 		if !p.UDP && (p.Port == 0 || p.Port == a.Port()) && p.Prefix.Contains(a.Addr()) {
 			if p.TLS {
-				return always
+				return packets.Always
 			}
-			out = clear_
+			out = packets.Clear
 		}
 	}
 	return out
 }
 
-func (h *Hold) notify() {
-	select {
-	case h.signal <- struct{}{}:
-	default:
-	}
-}
-
-// send gives the kernel the verdicts, as many in one system call as there are.
-func (h *Hold) send() {
-	for _, f := range h.t.told {
-		h.toldServer(f)
-	}
-	h.t.told = h.t.told[:0]
-	for len(h.t.verdict) > 0 {
-		n := min(len(h.t.verdict), 128)
+// carry gives the kernel verdicts, as many in one system call as there are.
+func (h *Hold) carry(list []packets.Verdict) {
+	for len(list) > 0 {
+		n := min(len(list), 128)
 		h.msgs = h.msgs[:0]
-		for _, v := range h.t.verdict[:n] {
+		for _, v := range list[:n] {
 			h.msgs = append(h.msgs, h.message(v))
 		}
 		h.q.Con.SetWriteDeadline(time.Now().Add(time.Second))
 		if _, err := h.q.Con.SendMessages(h.msgs); err != nil {
-			h.lost++ // they stay in the queue: held
+			h.lost.Add(1) // they stay in the queue: held
 		}
-		h.t.verdict = append(h.t.verdict[:0], h.t.verdict[n:]...)
+		list = list[n:]
 	}
 }
+
+// reset sends an RST. The client's goes to its device; the server's passes this
+// machine's address translation like the client's own packets.
+func (h *Hold) reset(packet []byte, _ packets.Side, _ uint64) error { return h.raw.send(packet) }
 
 // Attributes of linux/netfilter/nfnetlink_queue.h.
 const (
@@ -373,26 +347,26 @@ const (
 	nfAccept    = 1
 )
 
-func (h *Hold) message(v verdict) netlink.Message {
+func (h *Hold) message(v packets.Verdict) netlink.Message {
 	b := make([]byte, 0, 24)
 	b = append(b, nfgen(unix.AF_UNSPEC, h.rules.queue)...)
 	verdict, m := uint32(nfAccept), h.rules.marks.pass
-	switch v.act {
-	case drop:
+	switch v.Act {
+	case packets.Drop:
 		verdict = nfDrop
-	case release:
+	case packets.Open:
 		m = h.rules.marks.release
 	}
 	e := binary.NativeEndian
-	if v.instead != nil {
-		b = e.AppendUint16(b, uint16(4+len(v.instead)))
+	if v.Instead != nil {
+		b = e.AppendUint16(b, uint16(4+len(v.Instead)))
 		b = e.AppendUint16(b, attrPayload)
-		b = append(b, v.instead...) // 40 or 60 bytes: aligned
+		b = append(b, v.Instead...) // 40 or 60 bytes: aligned
 	}
 	b = e.AppendUint16(b, 12)
 	b = e.AppendUint16(b, attrVerdict)
 	b = binary.BigEndian.AppendUint32(b, verdict)
-	b = binary.BigEndian.AppendUint32(b, v.id)
+	b = binary.BigEndian.AppendUint32(b, v.ID)
 	if verdict == nfAccept {
 		b = e.AppendUint16(b, 8)
 		b = e.AppendUint16(b, attrMark)
@@ -402,124 +376,10 @@ func (h *Hold) message(v verdict) netlink.Message {
 	return netlink.Message{Header: netlink.Header{Type: msgVerdict, Flags: netlink.Request}, Data: b}
 }
 
-// Wait implements hold.Hold.
-func (h *Hold) Wait(deadline time.Time) error {
-	var c <-chan time.Time
-	if !deadline.IsZero() {
-		t := time.NewTimer(time.Until(deadline))
-		defer t.Stop()
-		c = t.C
-	}
-	select {
-	case <-h.quit:
-		return net.ErrClosed
-	default:
-	}
-	select {
-	case <-h.signal:
-	case <-c:
-	case <-h.quit:
-		return net.ErrClosed
-	}
-	return nil
-}
-
-// WantInbound implements hold.Hold.
-func (h *Hold) WantInbound() {
-	h.mu.Lock()
-	h.want = true
-	if h.t.inbound {
-		h.want = false
-		h.notify()
-	}
-	h.mu.Unlock()
-}
-
-// Drain implements hold.Hold.
-func (h *Hold) Drain(fn func(*hold.Record)) error {
-	h.mu.Lock()
-	list := h.t.records
-	h.t.records, h.spare = h.spare[:0], nil
-	h.t.wake, h.t.inbound = false, false
-	h.mu.Unlock()
-	for i := range list {
-		fn(&list[i])
-	}
-	clear(list)
-	h.mu.Lock()
-	h.spare = list[:0]
-	h.mu.Unlock()
-	return nil
-}
-
-// Release implements hold.Hold.
-func (h *Hold) Release(batch []hold.Verdict) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return net.ErrClosed
-	}
-	now := time.Now()
-	for _, v := range batch {
-		h.t.release(v, now)
-	}
-	h.send()
-	return nil
-}
-
-// Refuse implements hold.Hold: both ends get a reset.
-func (h *Hold) Refuse(batch []hold.ID) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var all error
-	for _, id := range batch {
-		f := h.t.byID[id]
-		if f == nil {
-			continue
-		}
-		h.t.refuse(f)
-		if f.noRST || h.closed {
-			continue
-		}
-		all = errors.Join(all, h.raw.client(f))
-		if f.reset { // the server's answer may still come, and carry the client's reset
-			time.AfterFunc(answerWait, func() { h.tellServer(f) })
-		}
-	}
-	if !h.closed {
-		h.send()
-	}
-	return all
-}
-
-// answerWait is how long a refused connection waits for an answer of the
-// server's before the server is told.
-const answerWait = 200 * time.Millisecond
-
-func (h *Hold) tellServer(f *flow) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.closed && f.reset {
-		f.reset = false
-		h.toldServer(f)
-	}
-}
-
-func (h *Hold) toldServer(f *flow) {
-	if err := h.raw.server(f); err != nil {
-		slog.Warn("reset of a refused connection", "error", err)
-	}
-}
-
 // Sweep implements hold.Hold.
 func (h *Hold) Sweep() error {
+	h.Queue.Sweep()
 	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return nil
-	}
-	h.t.sweep(time.Now())
-	h.send()
 	clear(h.devices)
 	h.mu.Unlock()
 	return h.watch.look()
@@ -528,47 +388,17 @@ func (h *Hold) Sweep() error {
 // Counters returns how many packets were dropped, by reason, what was lost
 // between kernel and here, and how often rules were put back.
 func (h *Hold) Counters() map[string]uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	out := map[string]uint64{"lost": h.lost, "rules-restored": h.watch.restored.Load()}
-	for r, n := range h.t.counts {
-		if n > 0 {
-			out[hold.Reason(r).Code()] += n
-		}
-	}
+	out := h.Queue.Counters()
+	out["lost"], out["rules-restored"] = h.lost.Load(), h.watch.restored.Load()
 	return out
-}
-
-// Waiting returns how many connections are not open.
-func (h *Hold) Waiting() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.t.flows)
-}
-
-// Interrupt implements hold.Hold.
-func (h *Hold) Interrupt() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	select {
-	case <-h.quit:
-	default:
-		close(h.quit)
-	}
-	return nil
 }
 
 // Close implements hold.Hold: the queueing table stays and, without a listener,
 // drops. Open connections go on.
 func (h *Hold) Close() error {
-	h.Interrupt()
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
+	if !h.Queue.Close() {
 		return nil
 	}
-	h.closed = true
-	h.mu.Unlock()
 	if h.watch != nil {
 		h.watch.close()
 	}

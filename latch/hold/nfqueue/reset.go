@@ -7,9 +7,10 @@ package nfqueue
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast/latch/hold/packets"
 )
 
 // resets sends TCP resets in the name of either end. The client's goes to its
@@ -48,24 +49,17 @@ func (r *resets) close() {
 	}
 }
 
-// client tells the client. Where the client knows the server by another address
-// (destination NAT) this does not reach it; a packet of the server's does, which
-// the tracker turns into a reset.
-func (r *resets) client(f *flow) error { return r.send(f.server, f.client, f.next(), f.copied) }
-
-// server tells the server.
-func (r *resets) server(f *flow) error { return r.send(f.client, f.server, f.copied, f.ack) }
-
-func (r *resets) send(from, to netip.AddrPort, seq, ack uint32) error {
-	b := encodeReset(from, to, seq, ack)
-	var err error
-	if to.Addr().Is4() {
-		err = unix.Sendto(r.raw4, b, 0, &unix.SockaddrInet4{Addr: to.Addr().As4()})
+// send sends an IP packet that is complete.
+func (r *resets) send(b []byte) error {
+	p, _ := packets.Parse(b)
+	to, err := p.Dst.Addr(), error(nil)
+	if to.Is4() {
+		err = unix.Sendto(r.raw4, b, 0, &unix.SockaddrInet4{Addr: to.As4()})
 	} else {
-		err = unix.Sendto(r.raw6, b, 0, &unix.SockaddrInet6{Addr: to.Addr().As16()})
+		err = unix.Sendto(r.raw6, b, 0, &unix.SockaddrInet6{Addr: to.As16()})
 	}
 	if err != nil {
-		return fmt.Errorf("reset from %v to %v: %w", from, to, err)
+		return fmt.Errorf("reset from %v to %v: %w", p.Src, p.Dst, err)
 	}
 	return nil
 }

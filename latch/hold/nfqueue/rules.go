@@ -12,6 +12,8 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/google/nftables/xt"
 	"golang.org/x/sys/unix"
+
+	"holdfast/latch/hold/packets"
 )
 
 // marks are the values that rules and verdicts share.
@@ -89,13 +91,13 @@ func (r *rules) held(guard bool) [][]expr.Any {
 
 // outbound judges what comes from a client.
 func (r *rules) outbound(guard bool) (out [][]expr.Any) {
-	syn := tcpFlags(flagSYN|flagACK, flagSYN)
+	syn := tcpFlags(packets.FlagSYN|packets.FlagACK, packets.FlagSYN)
 	out = append(out,
 		// The mark of an open connection outlives a reset: a new SYN clears it.
-		rule(l4(protoTCP), syn, ctMark(r.marks.open), setCTMark(0)),
-		rule(l4(protoTCP), ctMark(r.marks.open), verdictOf(expr.VerdictReturn)))
+		rule(l4(packets.ProtoTCP), syn, ctMark(r.marks.open), setCTMark(0)),
+		rule(l4(packets.ProtoTCP), ctMark(r.marks.open), verdictOf(expr.VerdictReturn)))
 	if guard {
-		out = append(out, rule(l4(protoTCP), mark(r.marks.release), setCTMark(r.marks.open), setMark(0), verdictOf(expr.VerdictReturn)))
+		out = append(out, rule(l4(packets.ProtoTCP), mark(r.marks.release), setCTMark(r.marks.open), setMark(0), verdictOf(expr.VerdictReturn)))
 	}
 	for _, p := range r.plain {
 		if p.UDP || p.TLS {
@@ -109,21 +111,21 @@ func (r *rules) outbound(guard bool) (out [][]expr.Any) {
 			out = append(out, rule(l4(unix.IPPROTO_ICMPV6), hopLimit(255), transport(0, 1, []byte{byte(t)}), verdictOf(expr.VerdictReturn)))
 		}
 	}
-	out = append(out, noPayload(tcpFlagsNot(flagSYN|flagACK, flagSYN))...)
+	out = append(out, noPayload(tcpFlagsNot(packets.FlagSYN|packets.FlagACK, packets.FlagSYN))...)
 	return append(out, r.held(guard)...)
 }
 
 // inbound judges what goes to a client.
 func (r *rules) inbound(guard bool) (out [][]expr.Any) {
 	out = append(out,
-		rule(l4Not(protoTCP), verdictOf(expr.VerdictReturn)),
+		rule(l4Not(packets.ProtoTCP), verdictOf(expr.VerdictReturn)),
 		rule(ctMark(r.marks.open), verdictOf(expr.VerdictReturn)))
 	for _, p := range r.plain {
 		if p.TLS && !p.UDP {
 			out = append(out, rule(p.match(false), verdictOf(expr.VerdictReturn)))
 		}
 	}
-	out = append(out, noPayload(tcpFlags(flagURG, 0))...)
+	out = append(out, noPayload(tcpFlags(packets.FlagURG, 0))...)
 	return append(out, r.held(guard)...)
 }
 
@@ -148,7 +150,7 @@ func noPayload(match []expr.Any) (out [][]expr.Any) {
 			n := make([]byte, 4)
 			binary.NativeEndian.PutUint32(n, uint32(v.size+4*words))
 			out = append(out, rule(
-				l4(protoTCP),
+				l4(packets.ProtoTCP),
 				[]expr.Any{
 					&expr.Meta{Key: expr.MetaKeyLEN, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: n},
 					&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 0, Len: 1},
@@ -259,9 +261,9 @@ func (p Plain) match(to bool) (out []expr.Any) {
 	if !to {
 		off, port = off-n, 0
 	}
-	proto := byte(protoTCP)
+	proto := byte(packets.ProtoTCP)
 	if p.UDP {
-		proto = protoUDP
+		proto = packets.ProtoUDP
 	}
 	mask := make([]byte, n)
 	for i := range p.Prefix.Bits() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nfqueue
+package packets
 
 import (
 	"encoding/binary"
@@ -11,74 +11,75 @@ import (
 
 // Protocol numbers and TCP flags.
 const (
-	protoTCP = 6
-	protoUDP = 17
+	ProtoTCP = 6
+	ProtoUDP = 17
 
-	flagFIN = 0x01
-	flagSYN = 0x02
-	flagRST = 0x04
-	flagACK = 0x10
-	flagURG = 0x20
+	FlagFIN = 0x01
+	FlagSYN = 0x02
+	FlagRST = 0x04
+	FlagACK = 0x10
+	FlagURG = 0x20
 )
 
-// packet is a parsed IP packet. Payload is a view of the input and may be cut;
-// size is its length on the wire.
-type packet struct {
-	src, dst netip.AddrPort // ports 0 for other protocols than TCP and UDP
-	proto    uint8
-	flags    uint8
+// Packet is a parsed IP packet. Payload is a view of the input and may be cut;
+// Size is its length on the wire.
+type Packet struct {
+	Src, Dst netip.AddrPort // ports 0 for other protocols than TCP and UDP
+	Proto    uint8
+	Flags    uint8 // of TCP: FlagFIN and others
+	Size     int
+	Payload  []byte
+
 	mptcp    bool // option 30 (RFC 8684), or options that cannot be read
 	seq, ack uint32
 	window   uint16
-	size     int
-	payload  []byte
 }
 
-// parsePacket reads an IPv4 or IPv6 packet as netfilter shows it: whole
-// (defragmented), possibly larger than the MTU. What it does not understand has
+// Parse reads an IPv4 or IPv6 packet as a queue shows it: whole (defragmented),
+// possibly larger than the MTU, possibly cut. What it does not understand has
 // a reason; then only the addresses are filled, as far as they are known.
-func parsePacket(b []byte) (p packet, why hold.Reason) {
+func Parse(b []byte) (p Packet, why hold.Reason) {
 	var l4, end int
 	var src, dst netip.Addr
 	switch {
 	case len(b) >= 20 && b[0]>>4 == 4:
-		l4, p.proto = int(b[0]&15)*4, b[9]
+		l4, p.Proto = int(b[0]&15)*4, b[9]
 		if end = int(binary.BigEndian.Uint16(b[2:])); end == 0 { // a super-packet (BIG TCP)
 			end = len(b)
 		}
 		src, dst = netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
 		if l4 != 20 || b[6]&0x3f != 0 || b[7] != 0 { // options, or a fragment
-			return packet{src: netip.AddrPortFrom(src, 0), dst: netip.AddrPortFrom(dst, 0)}, hold.ReasonPacket
+			return Packet{Src: netip.AddrPortFrom(src, 0), Dst: netip.AddrPortFrom(dst, 0)}, hold.ReasonPacket
 		}
 	case len(b) >= 40 && b[0]>>4 == 6:
-		l4, p.proto = 40, b[6]
+		l4, p.Proto = 40, b[6]
 		if end = 40 + int(binary.BigEndian.Uint16(b[4:])); end == 40 {
 			end = len(b)
 		}
 		src, dst = netip.AddrFrom16([16]byte(b[8:24])), netip.AddrFrom16([16]byte(b[24:40]))
 	default:
-		return packet{}, hold.ReasonPacket
+		return Packet{}, hold.ReasonPacket
 	}
-	p.src, p.dst = netip.AddrPortFrom(src, 0), netip.AddrPortFrom(dst, 0)
-	if p.proto != protoTCP && p.proto != protoUDP {
-		if src.Is6() && extension(p.proto) {
+	p.Src, p.Dst = netip.AddrPortFrom(src, 0), netip.AddrPortFrom(dst, 0)
+	if p.Proto != ProtoTCP && p.Proto != ProtoUDP {
+		if src.Is6() && extension(p.Proto) {
 			return p, hold.ReasonPacket
 		}
 		return p, hold.ReasonProtocol
 	}
 	head := 8
-	if p.proto == protoTCP {
+	if p.Proto == ProtoTCP {
 		head = 20
 	}
 	if len(b) < l4+head || end < l4+head {
 		return p, hold.ReasonPacket
 	}
 	t := b[l4:]
-	p.src = netip.AddrPortFrom(src, binary.BigEndian.Uint16(t))
-	p.dst = netip.AddrPortFrom(dst, binary.BigEndian.Uint16(t[2:]))
-	if p.proto == protoUDP {
-		p.size = end - l4 - 8
-		p.payload = b[l4+8 : max(l4+8, min(end, len(b)))]
+	p.Src = netip.AddrPortFrom(src, binary.BigEndian.Uint16(t))
+	p.Dst = netip.AddrPortFrom(dst, binary.BigEndian.Uint16(t[2:]))
+	if p.Proto == ProtoUDP {
+		p.Size = end - l4 - 8
+		p.Payload = b[l4+8 : max(l4+8, min(end, len(b)))]
 		return p, hold.ReasonNone
 	}
 	off := int(t[12]>>4) * 4
@@ -86,10 +87,10 @@ func parsePacket(b []byte) (p packet, why hold.Reason) {
 		return p, hold.ReasonPacket
 	}
 	p.seq, p.ack = binary.BigEndian.Uint32(t[4:]), binary.BigEndian.Uint32(t[8:])
-	p.flags, p.window = t[13], binary.BigEndian.Uint16(t[14:])
+	p.Flags, p.window = t[13], binary.BigEndian.Uint16(t[14:])
 	p.mptcp = hasMPTCP(t[20:off])
-	p.size = end - l4 - off
-	p.payload = b[l4+off : min(end, len(b))]
+	p.Size = end - l4 - off
+	p.Payload = b[l4+off : min(end, len(b))]
 	return p, hold.ReasonNone
 }
 

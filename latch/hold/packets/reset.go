@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nfqueue
+package packets
 
 import (
 	"encoding/binary"
@@ -13,7 +13,7 @@ func encodeReset(from, to netip.AddrPort, seq, ack uint32) []byte {
 	var sum uint32
 	if to.Addr().Is4() {
 		b = make([]byte, 40)
-		b[0], b[3], b[6], b[8], b[9] = 0x45, 40, 0x40, 64, protoTCP
+		b[0], b[3], b[6], b[8], b[9] = 0x45, 40, 0x40, 64, ProtoTCP
 		s, d := from.Addr().As4(), to.Addr().As4()
 		copy(b[12:], s[:])
 		copy(b[16:], d[:])
@@ -21,7 +21,7 @@ func encodeReset(from, to netip.AddrPort, seq, ack uint32) []byte {
 		sum, t = partial(b[12:20], 0), b[20:]
 	} else {
 		b = make([]byte, 60)
-		b[0], b[5], b[6], b[7] = 0x60, 20, protoTCP, 64
+		b[0], b[5], b[6], b[7] = 0x60, 20, ProtoTCP, 64
 		s, d := from.Addr().As16(), to.Addr().As16()
 		copy(b[8:], s[:])
 		copy(b[24:], d[:])
@@ -32,8 +32,8 @@ func encodeReset(from, to netip.AddrPort, seq, ack uint32) []byte {
 	e.PutUint16(t[2:], to.Port())
 	e.PutUint32(t[4:], seq)
 	e.PutUint32(t[8:], ack)
-	t[12], t[13] = 5<<4, flagRST|flagACK
-	e.PutUint16(t[16:], fold(partial(t[:20], sum+protoTCP+20)))
+	t[12], t[13] = 5<<4, FlagRST|FlagACK
+	e.PutUint16(t[16:], fold(partial(t[:20], sum+ProtoTCP+20)))
 	return b
 }
 

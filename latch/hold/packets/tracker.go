@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nfqueue
+package packets
 
 import (
 	"net/netip"
@@ -18,7 +18,7 @@ const (
 	hello                  // the ClientHello, or a part of it, has left
 	delivered              // released: what was verified is on its way to the client
 	shut                   // denied or refused: nothing passes any more
-	opened                 // the kernel's rules have it; here only for packets that were queued before that
+	opened                 // whatever comes passes
 )
 
 const (
@@ -31,6 +31,9 @@ const (
 	// before the one that opened it was on its way.
 	linger    = 2 * time.Second
 	forgetOld = 3 * time.Minute
+	// idleOpen is how long an open connection may be silent where nobody but the
+	// tracker knows that it is open. Its next packet shuts it.
+	idleOpen = 12 * time.Hour
 )
 
 // key names a connection as the packets show it.
@@ -59,6 +62,10 @@ type flow struct {
 	proved uint32 // of a delivered flow: sequence number after the verified bytes
 	sent   uint32 // after the furthest inbound byte that was delivered in order
 
+	link uint64    // where the client's packets come from, in the adapter's words
+	last time.Time // of a packet of an open connection
+	fins uint8     // of an open connection: 1 the client's FIN was seen, 2 the server's, 4 a reset
+
 	ack   uint32 // last acknowledgement of the client
 	told  uint32 // reasons that were reported, one bit each
 	reset bool   // refused: the next packet to the client becomes a reset
@@ -69,7 +76,7 @@ type flow struct {
 type early struct {
 	id      uint32
 	payload []byte
-	p       packet
+	p       Packet
 }
 
 type kept struct {
@@ -77,28 +84,31 @@ type kept struct {
 	seq, len uint32
 }
 
-// what happens to a queued packet.
-type action uint8
+// Action is what happens to a queued packet.
+type Action uint8
 
+// The actions.
 const (
-	drop    action = iota
-	pass           // it goes on; the connection stays held
-	release        // it goes on, and opens the connection
+	Drop Action = iota
+	Pass        // it goes on; the connection stays held
+	Open        // it goes on, and the connection is open from here on
 )
 
-type verdict struct {
-	id      uint32
-	act     action
-	instead []byte // what goes on in the packet's place; nil: the packet
+// Verdict is the decision on one queued packet.
+type Verdict struct {
+	ID      uint32 // as Outbound or Inbound got it
+	Act     Action
+	Instead []byte // an IP packet that goes on in the queued one's place; nil: the packet itself
 }
 
-// passing says how a destination passes.
-type passing uint8
+// Passing says how a destination passes.
+type Passing uint8
 
+// The ways to pass.
 const (
-	gated  passing = iota
-	clear_         // unless it begins like TLS
-	always         // the rules let it pass by themselves; here for what the queue still saw
+	Gated  Passing = iota
+	Clear          // unless it begins like TLS
+	Always         // whatever it is
 )
 
 // tracker decides about queued packets. It makes no system call.
@@ -107,9 +117,12 @@ type tracker struct {
 	byID    map[hold.ID]*flow
 	late    []*flow // open ones, oldest first
 	max     int
-	plain   func(netip.AddrPort) passing
+	most    int // open connections that are kept here; 0: the kernel's rules keep them
+	opened  int // of them there are
+	plain   func(netip.AddrPort) Passing
+	accepts func(port uint16) bool // connections to this port of ours pass; nil: none do
 	newID   func() hold.ID
-	verdict []verdict     // to be given to the kernel
+	verdict []Verdict     // to be given to the kernel
 	records []hold.Record // to be given to the gate
 	told    []*flow       // whose client was told by a packet of the server's: now the server is due
 	strayAt time.Time
@@ -119,11 +132,11 @@ type tracker struct {
 	counts  [32]uint64 // packets dropped, by reason
 }
 
-func newTracker(max int, plain func(netip.AddrPort) passing, newID func() hold.ID) *tracker {
-	return &tracker{flows: map[key]*flow{}, byID: map[hold.ID]*flow{}, max: max, plain: plain, newID: newID}
+func newTracker(o *Options, newID func() hold.ID) *tracker {
+	return &tracker{flows: map[key]*flow{}, byID: map[hold.ID]*flow{}, max: o.Connections, most: o.Opened, plain: o.Passing, accepts: o.Accepts, newID: newID}
 }
 
-func (t *tracker) say(id uint32, a action) { t.verdict = append(t.verdict, verdict{id: id, act: a}) }
+func (t *tracker) say(id uint32, a Action) { t.verdict = append(t.verdict, Verdict{ID: id, Act: a}) }
 
 func (t *tracker) record(f *flow, k hold.Kind, r hold.Reason, now time.Time) *hold.Record {
 	t.records = append(t.records, hold.Record{Kind: k, Reason: r, ID: f.id, Local: f.client, Remote: f.server, At: now})
@@ -138,7 +151,7 @@ func (t *tracker) record(f *flow, k hold.Kind, r hold.Reason, now time.Time) *ho
 // deny drops a packet, tells the gate once per reason, and shuts the flow.
 func (t *tracker) deny(f *flow, id uint32, r hold.Reason, now time.Time) {
 	t.counts[r]++
-	t.say(id, drop)
+	t.say(id, Drop)
 	t.discard(f)
 	f.state = shut
 	if f.told&(1<<r) == 0 {
@@ -150,16 +163,16 @@ func (t *tracker) deny(f *flow, id uint32, r hold.Reason, now time.Time) {
 // dropped drops a packet that TCP may send again.
 func (t *tracker) dropped(id uint32, r hold.Reason) {
 	t.counts[r]++
-	t.say(id, drop)
+	t.say(id, Drop)
 }
 
 // discard drops what is queued of a flow.
 func (t *tracker) discard(f *flow) {
 	for _, k := range f.kept {
-		t.say(k.id, drop)
+		t.say(k.id, Drop)
 	}
 	for _, e := range f.early {
-		t.say(e.id, drop)
+		t.say(e.id, Drop)
 	}
 	f.kept, f.early = nil, nil
 }
@@ -168,7 +181,7 @@ func (t *tracker) add(k key, now time.Time) *flow {
 	if old := t.flows[k]; old != nil {
 		t.remove(old)
 	}
-	if len(t.flows) >= t.max {
+	if len(t.flows)-t.opened >= t.max {
 		return nil
 	}
 	f := &flow{key: k, id: t.newID(), since: now}
@@ -181,46 +194,60 @@ func (t *tracker) remove(f *flow) {
 	delete(t.byID, f.id)
 	if t.flows[f.key] == f {
 		delete(t.flows, f.key)
+		if f.state == opened && t.most > 0 {
+			t.opened--
+		}
 	}
 }
 
 // stray reports what belongs to no connection that could be released.
-func (t *tracker) stray(id uint32, p *packet, r hold.Reason, now time.Time) {
+func (t *tracker) stray(id uint32, p *Packet, r hold.Reason, now time.Time) {
 	t.dropped(id, r)
 	if now.Sub(t.strayAt) > time.Second {
 		t.strayAt, t.strays = now, 0
 	}
 	if t.strays++; t.strays <= maxStrays { // enough for a log, and no flood
-		t.records = append(t.records, hold.Record{Kind: hold.Denied, Reason: r, ID: t.newID(), Local: p.src, Remote: p.dst, At: now})
+		t.records = append(t.records, hold.Record{Kind: hold.Denied, Reason: r, ID: t.newID(), Local: p.Src, Remote: p.Dst, At: now})
 		t.wake = true
 	}
 }
 
-// outbound takes a packet from a client.
-func (t *tracker) outbound(id uint32, b []byte, now time.Time) {
+// outbound takes a packet from a client. Link says where it came from, in the
+// adapter's words.
+func (t *tracker) outbound(id uint32, b []byte, link uint64, now time.Time) {
 	t.expire(now)
-	p, why := parsePacket(b)
+	p, why := Parse(b)
 	if why != hold.ReasonNone {
 		t.stray(id, &p, why, now)
 		return
 	}
-	if p.proto == protoUDP {
+	if p.Proto == ProtoUDP {
 		t.stray(id, &p, hold.ReasonUDP, now)
 		return
 	}
-	pl := t.plain(p.dst)
-	if pl == always {
-		t.say(id, pass)
+	pl := t.plain(p.Dst)
+	if pl == Always {
+		t.say(id, Pass)
 		return
 	}
-	k := key{p.src, p.dst}
+	k := key{p.Src, p.Dst}
 	f := t.flows[k]
-	if p.flags&(flagSYN|flagACK) == flagSYN {
-		t.syn(id, k, &p, now)
+	if p.Flags&(FlagSYN|FlagACK) == FlagSYN {
+		t.syn(id, k, &p, link, now)
 		return
 	}
-	if p.size == 0 { // flags that the rules leave to us
-		t.say(id, pass)
+	if f != nil {
+		f.link = link
+	}
+	if f != nil && f.state == opened {
+		t.passed(f, &p, 1, now)
+		if p.Size > 0 {
+			t.say(id, Open)
+			return
+		}
+	}
+	if p.Size == 0 { // flags that the rules leave to us
+		t.say(id, Pass)
 		return
 	}
 	if f == nil {
@@ -228,7 +255,7 @@ func (t *tracker) outbound(id uint32, b []byte, now time.Time) {
 			t.dropped(id, hold.ReasonLostCopy)
 			return
 		}
-		f.copied, f.end, f.ack, f.first = p.seq, p.seq, p.ack, p.seq
+		f.copied, f.end, f.ack, f.first, f.link = p.seq, p.seq, p.ack, p.seq, link
 		t.deny(f, id, hold.ReasonNotFromSYN, now)
 		return
 	}
@@ -236,8 +263,6 @@ func (t *tracker) outbound(id uint32, b []byte, now time.Time) {
 	switch f.state {
 	case shut:
 		t.dropped(id, hold.ReasonNone)
-	case opened:
-		t.say(id, release)
 	case begun:
 		t.begins(f, id, &p, pl, now)
 	case hello:
@@ -245,9 +270,13 @@ func (t *tracker) outbound(id uint32, b []byte, now time.Time) {
 	case delivered:
 		switch {
 		case int32(p.seq-f.copied) < 0: // the ClientHello again
-			t.say(id, pass)
+			t.say(id, Pass)
 		case int32(p.ack-f.proved) >= 0: // TCP has taken what was verified
-			t.say(id, release)
+			if !t.room() {
+				t.deny(f, id, hold.ReasonLostCopy, now)
+				return
+			}
+			t.say(id, Open)
 			t.record(f, hold.Released, hold.ReasonNone, now)
 			t.open(f, now)
 		default:
@@ -256,11 +285,37 @@ func (t *tracker) outbound(id uint32, b []byte, now time.Time) {
 	}
 }
 
-// open keeps a connection that was just opened for a moment.
+// room reports whether one more connection can be open.
+func (t *tracker) room() bool { return t.most == 0 || t.opened < t.most }
+
+// open keeps a connection that was just opened: for a moment where the kernel's
+// rules have it from here on, or else until it ends. There must be room.
 func (t *tracker) open(f *flow, now time.Time) {
 	t.discard(f)
-	f.state, f.since, f.in = opened, now, tlshello.Assembler{}
-	t.late = append(t.late, f)
+	f.state, f.since, f.last, f.in = opened, now, now, tlshello.Assembler{}
+	if t.most == 0 {
+		t.late = append(t.late, f)
+		return
+	}
+	t.opened++
+}
+
+// passed notes a packet of an open connection; side is 1 for the client's, 2 for
+// the server's.
+func (t *tracker) passed(f *flow, p *Packet, side uint8, now time.Time) {
+	f.last = now
+	if p.Flags&FlagFIN != 0 {
+		f.fins |= side
+	}
+	if p.Flags&FlagRST != 0 {
+		f.fins |= 4
+	}
+}
+
+// over reports whether an open connection that was silent for that long can be
+// forgotten. A reset may be forged, so that its connection stays a while.
+func (f *flow) over(silent time.Duration) bool {
+	return silent > idleOpen || silent > forgetOld && (f.fins == 3 || f.fins >= 4)
 }
 
 // expire forgets open connections whose moment is over.
@@ -274,29 +329,29 @@ func (t *tracker) expire(now time.Time) {
 	}
 }
 
-func (t *tracker) syn(id uint32, k key, p *packet, now time.Time) {
+func (t *tracker) syn(id uint32, k key, p *Packet, link uint64, now time.Time) {
 	f := t.add(k, now)
 	if f == nil {
 		t.dropped(id, hold.ReasonLostCopy)
 		return
 	}
-	f.isn = p.seq
+	f.isn, f.link = p.seq, link
 	f.first, f.copied, f.end = p.seq+1, p.seq+1, p.seq+1
 	switch {
-	case p.size > 0:
+	case p.Size > 0:
 		f.noRST = true
 		t.deny(f, id, hold.ReasonSYNData, now)
 	case p.mptcp:
 		f.noRST = true
 		t.deny(f, id, hold.ReasonMPTCP, now)
 	default:
-		t.say(id, pass)
+		t.say(id, Pass)
 	}
 }
 
 // begins takes the first payload of a connection.
-func (t *tracker) begins(f *flow, id uint32, p *packet, pl passing, now time.Time) {
-	if len(p.payload) < p.size && len(p.payload) < hold.MaxClientHello {
+func (t *tracker) begins(f *flow, id uint32, p *Packet, pl Passing, now time.Time) {
+	if len(p.Payload) < p.Size && len(p.Payload) < hold.MaxClientHello {
 		t.deny(f, id, hold.ReasonPacket, now)
 		return
 	}
@@ -316,13 +371,17 @@ func (t *tracker) begins(f *flow, id uint32, p *packet, pl passing, now time.Tim
 		}
 		return
 	}
-	head = append(head, p.payload[:min(len(p.payload), headBytes)]...)
-	if pl == clear_ && (head[0] != 0x16 || len(head) > 1 && head[1] != 3) {
+	head = append(head, p.Payload[:min(len(p.Payload), headBytes)]...)
+	if pl == Clear && (head[0] != 0x16 || len(head) > 1 && head[1] != 3) {
 		for _, e := range f.early {
-			t.say(e.id, pass)
+			t.say(e.id, Pass)
 		}
 		f.early = nil
-		t.say(id, release)
+		if !t.room() {
+			t.deny(f, id, hold.ReasonLostCopy, now)
+			return
+		}
+		t.say(id, Open)
 		t.open(f, now)
 		return
 	}
@@ -330,14 +389,14 @@ func (t *tracker) begins(f *flow, id uint32, p *packet, pl passing, now time.Tim
 		t.deny(f, id, hold.ReasonServerFirst, now)
 		return
 	}
-	total := at - f.first + uint32(p.size)
+	total := at - f.first + uint32(p.Size)
 	if len(head) < headBytes {
 		if prefix := helloPrefix(head); !prefix || len(f.early) >= maxEarly {
 			t.deny(f, id, hold.ReasonNotTLS, now)
 			return
 		}
-		e := early{id: id, payload: append([]byte(nil), p.payload...), p: *p}
-		e.p.payload = e.payload
+		e := early{id: id, payload: append([]byte(nil), p.Payload...), p: *p}
+		e.p.Payload = e.payload
 		f.early = append(f.early, e)
 		return
 	}
@@ -365,26 +424,26 @@ func (t *tracker) begins(f *flow, id uint32, p *packet, pl passing, now time.Tim
 }
 
 // out lets a piece of a ClientHello leave, with a copy.
-func (t *tracker) out(f *flow, id uint32, p *packet, now time.Time) {
+func (t *tracker) out(f *flow, id uint32, p *Packet, now time.Time) {
 	r := t.record(f, hold.Outbound, hold.ReasonNone, now)
-	r.Seq, r.Base, r.Len = p.seq, f.first, uint32(p.size)
-	r.Data = append([]byte(nil), p.payload...)
-	f.copied = p.seq + uint32(p.size)
-	t.say(id, pass)
+	r.Seq, r.Base, r.Len = p.seq, f.first, uint32(p.Size)
+	r.Data = append([]byte(nil), p.Payload...)
+	f.copied = p.seq + uint32(p.Size)
+	t.say(id, Pass)
 }
 
 // continues takes payload behind the start of the ClientHello: the rest of it,
 // or, after a HelloRetryRequest, the second one with its change_cipher_spec.
-func (t *tracker) continues(f *flow, id uint32, p *packet, now time.Time) {
-	last := p.seq + uint32(p.size)
-	if len(p.payload) < p.size {
+func (t *tracker) continues(f *flow, id uint32, p *Packet, now time.Time) {
+	last := p.seq + uint32(p.Size)
+	if len(p.Payload) < p.Size {
 		t.dropped(id, hold.ReasonPacket)
 		return
 	}
 	if int32(p.seq-f.first) >= 0 && int32(last-f.end) <= 0 {
 		switch {
 		case int32(last-f.copied) <= 0:
-			t.say(id, pass)
+			t.say(id, Pass)
 		case p.seq == f.copied:
 			t.out(f, id, p, now)
 		default:
@@ -393,7 +452,7 @@ func (t *tracker) continues(f *flow, id uint32, p *packet, now time.Time) {
 		return
 	}
 	skip := uint32(0)
-	b := p.payload
+	b := p.Payload
 	switch {
 	case f.copied == f.end && p.seq == f.end && f.second == 0 && f.retry == 0:
 		// Behind a whole ClientHello, before any answer: early data.
@@ -424,7 +483,7 @@ func (t *tracker) continues(f *flow, id uint32, p *packet, now time.Time) {
 		return
 	}
 	n := helloLength(b[skip:])
-	if n == 0 || n > hold.MaxClientHello-6 || uint32(p.size) > skip+n {
+	if n == 0 || n > hold.MaxClientHello-6 || uint32(p.Size) > skip+n {
 		t.dropped(id, hold.ReasonNone)
 		return
 	}
@@ -457,18 +516,27 @@ func helloPrefix(b []byte) bool {
 
 // fromServer takes a packet to a client.
 func (t *tracker) fromServer(id uint32, b []byte, now time.Time) {
-	p, why := parsePacket(b)
-	if why != hold.ReasonNone || p.proto != protoTCP {
+	p, why := Parse(b)
+	if why != hold.ReasonNone || p.Proto != ProtoTCP {
 		t.dropped(id, hold.ReasonPacket) // not understood: the client must not see it
 		return
 	}
-	pl := t.plain(p.src)
-	if pl == always {
-		t.say(id, pass)
+	pl := t.plain(p.Src)
+	if pl == Always {
+		t.say(id, Pass)
 		return
 	}
-	f := t.flows[key{p.dst, p.src}]
+	f := t.flows[key{p.Dst, p.Src}]
 	switch {
+	case f == nil && p.Flags&(FlagSYN|FlagACK) == FlagSYN && t.accepts != nil && t.accepts(p.Dst.Port()) && t.room():
+		// One that a listener of this machine may accept.
+		if f = t.add(key{p.Dst, p.Src}, now); f == nil {
+			t.dropped(id, hold.ReasonLostCopy)
+			return
+		}
+		t.open(f, now)
+		t.say(id, Pass)
+		return
 	case f == nil:
 		t.dropped(id, hold.ReasonNotFromSYN)
 		return
@@ -476,22 +544,23 @@ func (t *tracker) fromServer(id uint32, b []byte, now time.Time) {
 		t.instead(f, id)
 		return
 	case f.state == opened:
-		t.say(id, pass)
+		t.passed(f, &p, 2, now)
+		t.say(id, Pass)
 		return
-	case p.flags&flagURG != 0:
-		if pl == clear_ && f.state == begun {
-			t.say(id, pass)
+	case p.Flags&FlagURG != 0:
+		if pl == Clear && f.state == begun {
+			t.say(id, Pass)
 			return
 		}
 		// Urgent data is taken out of what the program reads.
 		t.deny(f, id, hold.ReasonUrgent, now)
 		return
-	case p.size == 0:
-		t.say(id, pass)
+	case p.Size == 0:
+		t.say(id, Pass)
 		return
-	case f.state == begun && pl == clear_:
+	case f.state == begun && pl == Clear:
 		f.spoke = true
-		t.say(id, pass)
+		t.say(id, Pass)
 		return
 	case f.state == begun:
 		t.deny(f, id, hold.ReasonServerFirst, now)
@@ -500,22 +569,22 @@ func (t *tracker) fromServer(id uint32, b []byte, now time.Time) {
 	t.inboundPayload(f, id, &p, now)
 }
 
-func (t *tracker) inboundPayload(f *flow, id uint32, p *packet, now time.Time) {
+func (t *tracker) inboundPayload(f *flow, id uint32, p *Packet, now time.Time) {
 	from := int64(int32(p.seq - f.base))
 	for _, k := range f.kept {
-		if k.seq == p.seq && k.len == uint32(p.size) && from >= hold.Window {
+		if k.seq == p.seq && k.len == uint32(p.Size) && from >= hold.Window {
 			t.dropped(id, hold.ReasonNone) // the server tried again; the first one waits
 			return
 		}
 	}
 	near := from < hold.Window
 	room := int64(max(0, hold.Window-max(from, 0)))
-	data := p.payload
+	data := p.Payload
 	if from < 0 {
 		data = data[min(int64(len(data)), -from):]
 	}
 	data = data[:min(int64(len(data)), room)]
-	if need := min(int64(p.size)+min(from, 0), room); near && int64(len(data)) < need {
+	if need := min(int64(p.Size)+min(from, 0), room); near && int64(len(data)) < need {
 		t.deny(f, id, hold.ReasonLostCopy, now) // the queue cut what must be examined
 		return
 	}
@@ -527,7 +596,7 @@ func (t *tracker) inboundPayload(f *flow, id uint32, p *packet, now time.Time) {
 		}
 		before := len(f.in.Bytes())
 		err := f.in.Add(seq, data, len(data))
-		again = err == nil && from >= 0 && from+int64(len(data)) <= int64(before) && int64(p.size) == int64(len(data))
+		again = err == nil && from >= 0 && from+int64(len(data)) <= int64(before) && int64(p.Size) == int64(len(data))
 		if err != nil {
 			// Another version of bytes that were there: never delivered. The gate
 			// sees by the copy what differs.
@@ -539,19 +608,19 @@ func (t *tracker) inboundPayload(f *flow, id uint32, p *packet, now time.Time) {
 		}
 	}
 	if f.state == delivered {
-		t.say(id, pass)
+		t.say(id, Pass)
 		return
 	}
 	if again {
 		for _, k := range f.kept {
-			if int32(p.seq-k.seq) >= 0 && int32(p.seq+uint32(p.size)-k.seq-k.len) <= 0 {
+			if int32(p.seq-k.seq) >= 0 && int32(p.seq+uint32(p.Size)-k.seq-k.len) <= 0 {
 				t.dropped(id, hold.ReasonNone)
 				return
 			}
 		}
 		// Delivered before (a HelloRetryRequest), and lost on the way.
 		t.copyIn(f, p, now)
-		t.say(id, pass)
+		t.say(id, Pass)
 		return
 	}
 	if len(f.kept) >= maxKept {
@@ -561,17 +630,17 @@ func (t *tracker) inboundPayload(f *flow, id uint32, p *packet, now time.Time) {
 	if near {
 		t.copyIn(f, p, now)
 	}
-	f.kept = append(f.kept, kept{id, p.seq, uint32(p.size)})
+	f.kept = append(f.kept, kept{id, p.seq, uint32(p.Size)})
 	t.deliverPlain(f)
 }
 
 // copyIn gives the gate a copy of an inbound segment.
-func (t *tracker) copyIn(f *flow, p *packet, now time.Time) {
+func (t *tracker) copyIn(f *flow, p *Packet, now time.Time) {
 	f.count++
 	r := t.record(f, hold.Inbound, hold.ReasonNone, now)
-	r.Seq, r.Base, r.Count, r.Len = p.seq, f.base, f.count, uint32(p.size)
-	n := min(len(p.payload), max(0, hold.Window-int(int32(p.seq-f.base))))
-	r.Data = append([]byte(nil), p.payload[:n]...)
+	r.Seq, r.Base, r.Count, r.Len = p.seq, f.base, f.count, uint32(p.Size)
+	n := min(len(p.Payload), max(0, hold.Window-int(int32(p.seq-f.base))))
+	r.Data = append([]byte(nil), p.Payload[:n]...)
 }
 
 // deliverPlain delivers what the client must have to go on or to end: a
@@ -588,7 +657,7 @@ func (t *tracker) deliverPlain(f *flow) {
 	rest := f.kept[:0]
 	for _, k := range f.kept {
 		if int32(k.seq+k.len-f.base) <= int32(n) {
-			t.say(k.id, pass)
+			t.say(k.id, Pass)
 		} else {
 			rest = append(rest, k)
 		}
@@ -637,7 +706,7 @@ func (t *tracker) release(v hold.Verdict, now time.Time) {
 	}
 	f.state, f.proved, f.sent = delivered, v.End, f.base+uint32(len(f.in.Bytes()))
 	for _, k := range f.kept {
-		t.say(k.id, pass)
+		t.say(k.id, Pass)
 		if end := k.seq + k.len; int32(k.seq-f.sent) <= 0 && int32(end-f.sent) > 0 {
 			f.sent = end
 		}
@@ -671,18 +740,24 @@ func (t *tracker) refuse(f *flow) {
 // instead lets a reset go to the client in a packet's place.
 func (t *tracker) instead(f *flow, id uint32) {
 	if !f.reset {
-		t.say(id, drop)
+		t.say(id, Drop)
 		return
 	}
 	f.reset = false
 	t.told = append(t.told, f)
-	t.verdict = append(t.verdict, verdict{id: id, act: pass, instead: encodeReset(f.server, f.client, f.next(), f.copied)})
+	t.verdict = append(t.verdict, Verdict{ID: id, Act: Pass, Instead: encodeReset(f.server, f.client, f.next(), f.copied)})
 }
 
 // sweep forgets what has ended without a word.
 func (t *tracker) sweep(now time.Time) {
 	t.expire(now)
 	for _, f := range t.flows {
+		if f.state == opened && t.most > 0 {
+			if f.over(now.Sub(f.last)) {
+				t.remove(f)
+			}
+			continue
+		}
 		age := now.Sub(f.since)
 		if age > forgetOld || age > forgetNew && (f.state == begun || f.state == shut) {
 			t.remove(f)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nfqueue
+package packets
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ var (
 // segment makes a TCP packet.
 func segment(from, to netip.AddrPort, flags byte, seq, ack uint32, opts, payload []byte) []byte {
 	b := make([]byte, 20, 40+len(opts)+len(payload))
-	b[0], b[8], b[9] = 0x45, 64, protoTCP
+	b[0], b[8], b[9] = 0x45, 64, ProtoTCP
 	binary.BigEndian.PutUint16(b[2:], uint16(40+len(opts)+len(payload)))
 	s, d := from.Addr().As4(), to.Addr().As4()
 	copy(b[12:], s[:])
@@ -56,7 +56,7 @@ type segmentOf struct {
 func newBench(t *testing.T) *bench {
 	n := uint64(0)
 	return &bench{t: t, now: time.Unix(1, 0), queue: map[uint32][]byte{},
-		tr: newTracker(8, func(netip.AddrPort) passing { return gated }, func() hold.ID { n++; return hold.ID{Cookie: n, Nonce: n} })}
+		tr: newTracker(&Options{Connections: 8, Passing: func(netip.AddrPort) Passing { return Gated }}, func() hold.ID { n++; return hold.ID{Cookie: n, Nonce: n} })}
 }
 
 // out and in give packets to the tracker and carry its verdicts out.
@@ -64,7 +64,7 @@ func (b *bench) out(flags byte, seq, ack uint32, payload string) {
 	b.put(segment(clientEnd, serverEnd, flags, seq, ack, nil, []byte(payload)), true)
 }
 func (b *bench) in(seq uint32, payload string) {
-	b.put(segment(serverEnd, clientEnd, flagACK, seq, 0, nil, []byte(payload)), false)
+	b.put(segment(serverEnd, clientEnd, FlagACK, seq, 0, nil, []byte(payload)), false)
 }
 
 func (b *bench) put(pkt []byte, out bool) {
@@ -74,7 +74,7 @@ func (b *bench) put(pkt []byte, out bool) {
 	b.next++
 	b.queue[b.next] = pkt
 	if out {
-		b.tr.outbound(b.next, pkt, b.now)
+		b.tr.outbound(b.next, pkt, 0, b.now)
 	} else {
 		b.tr.fromServer(b.next, pkt, b.now)
 	}
@@ -83,24 +83,24 @@ func (b *bench) put(pkt []byte, out bool) {
 
 func (b *bench) settle() {
 	for _, v := range b.tr.verdict {
-		pkt, ok := b.queue[v.id]
+		pkt, ok := b.queue[v.ID]
 		if !ok {
-			b.t.Fatalf("two verdicts for packet %d", v.id)
+			b.t.Fatalf("two verdicts for packet %d", v.ID)
 		}
-		delete(b.queue, v.id)
-		if v.act == drop {
+		delete(b.queue, v.ID)
+		if v.Act == Drop {
 			continue
 		}
-		if v.instead != nil {
-			pkt = v.instead
+		if v.Instead != nil {
+			pkt = v.Instead
 		}
-		p, _ := parsePacket(pkt)
-		if p.src == clientEnd {
-			b.toServer = append(b.toServer, p.payload)
+		p, _ := Parse(pkt)
+		if p.Src == clientEnd {
+			b.toServer = append(b.toServer, p.Payload)
 		} else {
-			b.toClient = append(b.toClient, segmentOf{p.seq, p.payload})
+			b.toClient = append(b.toClient, segmentOf{p.seq, p.Payload})
 		}
-		b.open = b.open || v.act == release
+		b.open = b.open || v.Act == Open
 	}
 	b.tr.verdict = b.tr.verdict[:0]
 	b.records = append(b.records, b.tr.records...)
@@ -153,8 +153,8 @@ func retryRequest() string {
 // begin plays a connection up to its ClientHello.
 func begin(t *testing.T) *bench {
 	b := newBench(t)
-	b.out(flagSYN, isn, 0, "")
-	b.out(flagACK, isn+1, base, aHello(300))
+	b.out(FlagSYN, isn, 0, "")
+	b.out(FlagACK, isn+1, base, aHello(300))
 	if b.sent() != aHello(300) || b.last().Kind != hold.Outbound || b.last().Base != isn+1 {
 		t.Fatalf("the hello did not leave: %d bytes, %+v", len(b.sent()), b.last())
 	}
@@ -185,7 +185,7 @@ func TestRelease(t *testing.T) {
 		t.Fatalf("%d packets delivered, open %v", len(b.toClient), b.open)
 	}
 	// The client has not acknowledged the hello: its bytes do not leave.
-	b.out(flagACK, afterHello(), end(1199), "secret")
+	b.out(FlagACK, afterHello(), end(1199), "secret")
 	if b.open || b.sent() != aHello(300) {
 		t.Fatal("opened before the client's TCP took what was verified")
 	}
@@ -206,19 +206,19 @@ func TestOpens(t *testing.T) {
 	if len(b.toClient) != 2 {
 		t.Fatalf("%d packets delivered, expected the retransmission too", len(b.toClient))
 	}
-	b.out(flagACK, afterHello(), end(120), "request")
+	b.out(FlagACK, afterHello(), end(120), "request")
 	if !b.open || b.sent() != aHello(300)+"request" || b.last().Kind != hold.Released {
 		t.Fatalf("open %v, %+v", b.open, b.last())
 	}
 	// A packet that was queued before the mark was there follows.
 	b.open = false
-	b.out(flagACK, afterHello()+7, end(120), " more")
+	b.out(FlagACK, afterHello()+7, end(120), " more")
 	if b.sent() != aHello(300)+"request more" {
 		t.Error("what was queued at the moment of the release was dropped")
 	}
 	b.open = false
 	b.now = b.now.Add(2 * linger)
-	b.out(flagACK, afterHello()+12, end(120), "mark lost")
+	b.out(FlagACK, afterHello()+12, end(120), "mark lost")
 	if b.open || b.last().Reason != hold.ReasonNotFromSYN {
 		t.Error("a connection without its mark passes for ever")
 	}
@@ -232,7 +232,7 @@ func TestForgedSegmentShuts(t *testing.T) {
 	forged[150] ^= 1
 	b.in(base, string(forged))
 	b.release(end(200), 2)
-	b.out(flagACK, afterHello(), end(200), "secret")
+	b.out(FlagACK, afterHello(), end(200), "secret")
 	if len(b.toClient) != 0 || b.open || b.sent() != aHello(300) || len(b.queue) != 0 {
 		t.Errorf("delivered %d, open %v, %d in the queue", len(b.toClient), b.open, len(b.queue))
 	}
@@ -245,12 +245,12 @@ func TestRetry(t *testing.T) {
 	if len(b.toClient) != 1 {
 		t.Fatal("the HelloRetryRequest was not delivered")
 	}
-	b.out(flagACK, afterHello(), end(96), ccs+aHello(200))
+	b.out(FlagACK, afterHello(), end(96), ccs+aHello(200))
 	if b.sent() != aHello(300)+ccs+aHello(200) {
 		t.Fatalf("second hello: %d bytes left", len(b.sent()))
 	}
-	b.out(flagACK, afterHello()+206, end(96), aHello(100)) // a third
-	b.out(flagACK, afterHello()+206, end(96), "secret")
+	b.out(FlagACK, afterHello()+206, end(96), aHello(100)) // a third
+	b.out(FlagACK, afterHello()+206, end(96), "secret")
 	if b.sent() != aHello(300)+ccs+aHello(200) {
 		t.Fatal("more than two hellos left")
 	}
@@ -259,7 +259,7 @@ func TestRetry(t *testing.T) {
 		t.Fatal("the ServerHello was delivered before the release")
 	}
 	b.release(end(246), 2)
-	b.out(flagACK, afterHello()+206, end(246), "request")
+	b.out(FlagACK, afterHello()+206, end(246), "request")
 	if !b.open {
 		t.Error("not opened")
 	}
@@ -280,7 +280,7 @@ func TestAlertDelivered(t *testing.T) {
 	if len(b.toClient) != 1 {
 		t.Error("the server's alert was kept from the client")
 	}
-	b.out(flagACK, afterHello(), end(7), "secret")
+	b.out(FlagACK, afterHello(), end(7), "secret")
 	if b.open || b.sent() != aHello(300) {
 		t.Error("opened by an alert")
 	}
@@ -293,28 +293,28 @@ func TestDeniedFlows(t *testing.T) {
 		play func(*bench)
 		want hold.Reason
 	}{
-		{"not TLS", func(b *bench) { b.out(flagSYN, isn, 0, ""); b.out(flagACK, isn+1, base, "GET / HTTP/1.1\r\n") }, hold.ReasonNotTLS},
-		{"one byte that is not TLS", func(b *bench) { b.out(flagSYN, isn, 0, ""); b.out(flagACK, isn+1, base, "G") }, hold.ReasonNotTLS},
-		{"early data", func(b *bench) { b.out(flagSYN, isn, 0, ""); b.out(flagACK, isn+1, base, aHello(300)+"x") }, hold.ReasonEarlyBytes},
+		{"not TLS", func(b *bench) { b.out(FlagSYN, isn, 0, ""); b.out(FlagACK, isn+1, base, "GET / HTTP/1.1\r\n") }, hold.ReasonNotTLS},
+		{"one byte that is not TLS", func(b *bench) { b.out(FlagSYN, isn, 0, ""); b.out(FlagACK, isn+1, base, "G") }, hold.ReasonNotTLS},
+		{"early data", func(b *bench) { b.out(FlagSYN, isn, 0, ""); b.out(FlagACK, isn+1, base, aHello(300)+"x") }, hold.ReasonEarlyBytes},
 		{"early data in the next segment", func(b *bench) {
-			b.out(flagSYN, isn, 0, "")
-			b.out(flagACK, isn+1, base, aHello(300))
-			b.out(flagACK, afterHello(), base, "x")
+			b.out(FlagSYN, isn, 0, "")
+			b.out(FlagACK, isn+1, base, aHello(300))
+			b.out(FlagACK, afterHello(), base, "x")
 		}, hold.ReasonEarlyBytes},
-		{"too long", func(b *bench) { b.out(flagSYN, isn, 0, ""); b.out(flagACK, isn+1, base, aHello(9000)[:1000]) }, hold.ReasonTooLong},
-		{"data in the SYN", func(b *bench) { b.out(flagSYN, isn, 0, aHello(300)) }, hold.ReasonSYNData},
-		{"MPTCP", func(b *bench) { b.put(segment(clientEnd, serverEnd, flagSYN, isn, 0, mp, nil), true) }, hold.ReasonMPTCP},
-		{"no SYN", func(b *bench) { b.out(flagACK, isn+1, base, aHello(300)) }, hold.ReasonNotFromSYN},
-		{"gap", func(b *bench) { b.out(flagSYN, isn, 0, ""); b.out(flagACK, isn+2, base, aHello(300)) }, hold.ReasonNotFromSYN},
+		{"too long", func(b *bench) { b.out(FlagSYN, isn, 0, ""); b.out(FlagACK, isn+1, base, aHello(9000)[:1000]) }, hold.ReasonTooLong},
+		{"data in the SYN", func(b *bench) { b.out(FlagSYN, isn, 0, aHello(300)) }, hold.ReasonSYNData},
+		{"MPTCP", func(b *bench) { b.put(segment(clientEnd, serverEnd, FlagSYN, isn, 0, mp, nil), true) }, hold.ReasonMPTCP},
+		{"no SYN", func(b *bench) { b.out(FlagACK, isn+1, base, aHello(300)) }, hold.ReasonNotFromSYN},
+		{"gap", func(b *bench) { b.out(FlagSYN, isn, 0, ""); b.out(FlagACK, isn+2, base, aHello(300)) }, hold.ReasonNotFromSYN},
 		{"server first", func(b *bench) {
-			b.out(flagSYN, isn, 0, "")
+			b.out(FlagSYN, isn, 0, "")
 			b.in(base, "220 hello")
-			b.out(flagACK, isn+1, base, aHello(300))
+			b.out(FlagACK, isn+1, base, aHello(300))
 		}, hold.ReasonServerFirst},
 		{"urgent", func(b *bench) {
-			b.out(flagSYN, isn, 0, "")
-			b.out(flagACK, isn+1, base, aHello(300))
-			b.put(segment(serverEnd, clientEnd, flagACK|flagURG, base, 0, nil, []byte("x")), false)
+			b.out(FlagSYN, isn, 0, "")
+			b.out(FlagACK, isn+1, base, aHello(300))
+			b.put(segment(serverEnd, clientEnd, FlagACK|FlagURG, base, 0, nil, []byte("x")), false)
 		}, hold.ReasonUrgent},
 	} {
 		b := newBench(t)
@@ -323,7 +323,7 @@ func TestDeniedFlows(t *testing.T) {
 			t.Errorf("%s: %+v, want %v", tc.name, r, tc.want)
 		}
 		sent := b.sent()
-		b.out(flagACK, afterHello(), base, "secret")
+		b.out(FlagACK, afterHello(), base, "secret")
 		if b.sent() != sent || b.open || len(b.queue) != 0 || (sent != "" && sent != aHello(300)) {
 			t.Errorf("%s: sent %q, open %v, queued %d", tc.name, b.sent(), b.open, len(b.queue))
 		}
@@ -352,14 +352,14 @@ func TestRefuseTellsTheClient(t *testing.T) {
 // TestResetSums: both checksums of a reset are right, in IPv4 and IPv6.
 func TestResetSums(t *testing.T) {
 	b := encodeReset(serverEnd, clientEnd, 1, 2)
-	if fold(partial(b[:20], 0)) != 0 || fold(partial(b[20:], partial(b[12:20], protoTCP+20))) != 0 {
+	if fold(partial(b[:20], 0)) != 0 || fold(partial(b[20:], partial(b[12:20], ProtoTCP+20))) != 0 {
 		t.Errorf("%x", b)
 	}
 	b = encodeReset(netip.MustParseAddrPort("[2001:db8::1]:443"), netip.MustParseAddrPort("[2001:db8::2]:40000"), 0xfffffffe, 3)
-	if fold(partial(b[40:], partial(b[8:40], protoTCP+20))) != 0 {
+	if fold(partial(b[40:], partial(b[8:40], ProtoTCP+20))) != 0 {
 		t.Errorf("%x", b)
 	}
-	if p, why := parsePacket(b); why != hold.ReasonNone || p.flags != flagRST|flagACK || p.seq != 0xfffffffe || p.ack != 3 || p.size != 0 {
+	if p, why := Parse(b); why != hold.ReasonNone || p.Flags != FlagRST|FlagACK || p.seq != 0xfffffffe || p.ack != 3 || p.Size != 0 {
 		t.Errorf("%+v %v", p, why)
 	}
 }
@@ -370,17 +370,17 @@ func TestPortReuseIsNew(t *testing.T) {
 	b := begin(t)
 	b.in(base, serverHello(100))
 	first := b.records[0].ID
-	b.out(flagSYN, add(isn, 5000), 0, "")
+	b.out(FlagSYN, add(isn, 5000), 0, "")
 	if len(b.queue) != 0 {
 		t.Error("packets of the old connection are still queued")
 	}
-	b.out(flagACK, add(isn, 5001), base, aHello(300))
+	b.out(FlagACK, add(isn, 5001), base, aHello(300))
 	if b.last().ID == first {
 		t.Error("the same identity for two connections")
 	}
 	b.tr.release(hold.Verdict{ID: first, End: end(100), Examined: 1}, b.now)
 	b.settle()
-	b.out(flagACK, add(isn, 5301), end(100), "secret")
+	b.out(FlagACK, add(isn, 5301), end(100), "secret")
 	if b.open {
 		t.Error("the verdict on the old connection opened the new one")
 	}
@@ -390,10 +390,10 @@ func TestPortReuseIsNew(t *testing.T) {
 func TestSmallSegments(t *testing.T) {
 	for size := 1; size < 30; size++ {
 		b := newBench(t)
-		b.out(flagSYN, isn, 0, "")
+		b.out(FlagSYN, isn, 0, "")
 		h := aHello(300)
 		for at := 0; at < len(h); at += size {
-			b.out(flagACK, add(isn, 1+uint32(at)), base, h[at:min(len(h), at+size)])
+			b.out(FlagACK, add(isn, 1+uint32(at)), base, h[at:min(len(h), at+size)])
 		}
 		switch {
 		case size*(maxEarly+1) >= headBytes && b.sent() != h:
@@ -440,9 +440,9 @@ func TestRandomNetwork(t *testing.T) {
 				}
 				b.release(end(uint32(n)), count)
 			case 3:
-				b.out(flagACK, afterHello(), end(uint32(r.IntN(2*n))), "request")
+				b.out(FlagACK, afterHello(), end(uint32(r.IntN(2*n))), "request")
 			case 4:
-				b.out(flagACK, isn+1, base, aHello(300)) // again
+				b.out(FlagACK, isn+1, base, aHello(300)) // again
 			}
 		}
 		var seen [1400]int
@@ -479,7 +479,7 @@ func TestBounded(t *testing.T) {
 	b := newBench(t)
 	for i := range 100 {
 		from := netip.AddrPortFrom(clientEnd.Addr(), uint16(1000+i))
-		b.put(segment(from, serverEnd, flagSYN, isn, 0, nil, nil), true)
+		b.put(segment(from, serverEnd, FlagSYN, isn, 0, nil, nil), true)
 	}
 	if len(b.tr.flows) != b.tr.max || len(b.tr.byID) != b.tr.max {
 		t.Errorf("%d connections, at most %d expected", len(b.tr.flows), b.tr.max)
@@ -491,28 +491,28 @@ func TestBounded(t *testing.T) {
 }
 
 func FuzzPacket(f *testing.F) {
-	f.Add(segment(clientEnd, serverEnd, flagSYN, 1, 0, []byte{2, 4, 5, 0xb4, 30, 4, 0, 0}, nil))
-	f.Add(segment(clientEnd, serverEnd, flagACK, 1, 2, nil, []byte(aHello(100))))
+	f.Add(segment(clientEnd, serverEnd, FlagSYN, 1, 0, []byte{2, 4, 5, 0xb4, 30, 4, 0, 0}, nil))
+	f.Add(segment(clientEnd, serverEnd, FlagACK, 1, 2, nil, []byte(aHello(100))))
 	six := append([]byte{0x60, 0, 0, 0, 0, 24, 6, 64}, make([]byte, 56)...)
 	six[40+12] = 0x50
 	f.Add(six)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, why := parsePacket(b)
+		p, why := Parse(b)
 		if why != hold.ReasonNone {
-			if len(p.payload) != 0 || p.size != 0 {
+			if len(p.Payload) != 0 || p.Size != 0 {
 				t.Errorf("%v, and yet a payload", why)
 			}
 			return
 		}
-		if p.size < 0 || len(p.payload) > p.size || len(p.payload) < p.size && len(p.payload)+20 > len(b) {
-			t.Errorf("%d bytes of payload, %d on the wire, %d in all", len(p.payload), p.size, len(b))
+		if p.Size < 0 || len(p.Payload) > p.Size || len(p.Payload) < p.Size && len(p.Payload)+20 > len(b) {
+			t.Errorf("%d bytes of payload, %d on the wire, %d in all", len(p.Payload), p.Size, len(b))
 		}
-		if p.proto == protoTCP && p.src.Addr().Is4() {
+		if p.Proto == ProtoTCP && p.Src.Addr().Is4() {
 			// What is read says what was sent.
 			opts := b[40 : 20+int(b[32]>>4)*4]
-			again := segment(p.src, p.dst, p.flags, p.seq, p.ack, opts, p.payload)
-			q, why := parsePacket(again)
-			if why != hold.ReasonNone || q.src != p.src || q.seq != p.seq || q.mptcp != p.mptcp || !bytes.Equal(q.payload, p.payload) {
+			again := segment(p.Src, p.Dst, p.Flags, p.seq, p.ack, opts, p.Payload)
+			q, why := Parse(again)
+			if why != hold.ReasonNone || q.Src != p.Src || q.seq != p.seq || q.mptcp != p.mptcp || !bytes.Equal(q.Payload, p.Payload) {
 				t.Errorf("%+v became %+v %v", p, q, why)
 			}
 		}
