@@ -176,10 +176,10 @@ func TestCMAC(t *testing.T) {
 		f(rk, tpm2.AlgNull).refused(t, p, "restricted", tpm2.RCAttributes.Handle(1))
 		f(dec, tpm2.AlgCMAC).refused(t, p, "key that decrypts", tpm2.RCKey.Handle(1))
 		f(cfb, tpm2.AlgCMAC).refused(t, p, "key with another mode", tpm2.RCValue.Parameter(2))
-		f(cfb, tpm2.AlgNull).refused(t, p, "key with another mode", tpm2.RCValue.Parameter(2))
 		f(open, tpm2.AlgNull).refused(t, p, "no mode", tpm2.RCValue.Parameter(2))
-		f(open, tpm2.AlgSHA256).refused(t, p, "hash for a cipher key", tpm2.RCValue.Parameter(2))
-		f(hk, tpm2.AlgCMAC).refused(t, p, "CMAC for an HMAC key", tpm2.RCValue.Parameter(2))
+		f(open, tpm2.AlgSHA256).refused(t, p, "hash for a cipher key", tpm2.RCScheme.Parameter(2))
+		f(hk, tpm2.AlgCMAC).refused(t, p, "CMAC for an HMAC key", tpm2.RCScheme.Parameter(2))
+		f(cfb, tpm2.AlgNull).refused(t, p, "a mode that makes no MAC", tpm2.RCScheme.Parameter(2))
 		f(hk, tpm2.AlgCFB).refused(t, p, "a mode that authenticates nothing", tpm2.RCSymmetric.Parameter(2))
 	}
 	free := fill(t, p)

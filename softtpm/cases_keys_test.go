@@ -215,18 +215,21 @@ func TestLoadMismatch(t *testing.T) {
 	}{
 		{"another scalar", ecc, tpm2.Sensitive{Type: tpm2.AlgECC, Value: bytes.Repeat([]byte{7}, 32)}, tpm2.RCBinding.Parameter(2)},
 		{"type", ecc, tpm2.Sensitive{Type: tpm2.AlgRSA, Value: bytes.Repeat([]byte{7}, 32)}, tpm2.RCType.Parameter(2)},
+		{"seed longer than a digest", ecc, tpm2.Sensitive{Type: tpm2.AlgECC, Seed: make([]byte, 33), Value: bytes.Repeat([]byte{7}, 32)}, tpm2.RCKeySize.Parameter(1)},
 		{"modulus without its top bit", mod, tpm2.Sensitive{Type: tpm2.AlgRSA, Value: bytes.Repeat([]byte{7}, 64)}, tpm2.RCKey.Parameter(2)},
 		{"another prime", rsa.pub, tpm2.Sensitive{Type: tpm2.AlgRSA, Value: bytes.Repeat([]byte{7}, 64)}, tpm2.RCBinding.Parameter(2)},
 	} {
-		loadObject(srk.h, wrapped(c.pub, c.s), c.pub).refused(t, p, c.name, c.want)
+		at := func(sensitive int) tpm2.RC { // number of the parameter with the sensitive area
+			if b := c.want.Base(); b == tpm2.RCType || b == tpm2.RCKeySize {
+				return b.Parameter(sensitive)
+			}
+			return c.want
+		}
+		loadObject(srk.h, wrapped(c.pub, c.s), c.pub).refused(t, p, c.name, at(1))
 		pub, s := c.pub, c.s
 		pub.Attributes &^= tpm2.ObjectFixedTPM | tpm2.ObjectFixedParent
-		if c.name == "type" {
-			externalRequest(&s, pub, tpm2.RHNull).refused(t, p, c.name, tpm2.RCType.Parameter(1))
-		} else {
-			externalRequest(&s, pub, tpm2.RHNull).refused(t, p, c.name, c.want)
-		}
-		importRequest(srk.h, nil, pub, must[[]byte](t)(tpm2.EncodeSized(&s)), nil, tpm2.NoSym).refused(t, p, c.name, c.want)
+		externalRequest(&s, pub, tpm2.RHNull).refused(t, p, c.name, at(1))
+		importRequest(srk.h, nil, pub, must[[]byte](t)(tpm2.EncodeSized(&s)), nil, tpm2.NoSym).refused(t, p, c.name, at(3))
 	}
 	off := ecc
 	off.Attributes &^= tpm2.ObjectFixedTPM | tpm2.ObjectFixedParent
@@ -238,6 +241,11 @@ func TestLoadMismatch(t *testing.T) {
 	good.Attributes &^= tpm2.ObjectFixedTPM | tpm2.ObjectFixedParent
 	importRequest(srk.h, nil, good, append([]byte{0, 5}, s[2:7]...), nil, tpm2.NoSym).refused(t, p, "sensitive cut", tpm2.RCInsufficient.Parameter(3))
 	importRequest(srk.h, nil, good, s, []byte{1, 2, 3}, tpm2.NoSym).refused(t, p, "seed that is none", tpm2.RCSize.Parameter(4))
+	// A storage key from outside brings the seed that protects its children.
+	parent := clonePublic(good)
+	parent.Attributes = parent.Attributes&^tpm2.ObjectSignEncrypt | tpm2.ObjectRestricted | tpm2.ObjectDecrypt
+	parent.Parms.Symmetric, parent.Parms.Scheme = aes(128), tpm2.NoScheme
+	importRequest(srk.h, nil, parent, s, nil, tpm2.NoSym).refused(t, p, "storage key without a seed", tpm2.RCSize.Parameter(3))
 	inner := tpm2.SymDef{Alg: tpm2.AlgCamellia, KeyBits: 128, Mode: tpm2.AlgCFB}
 	importRequest(srk.h, make([]byte, 16), good, s, nil, inner).refused(t, p, "inner cipher", tpm2.RCSymmetric.Parameter(5))
 }

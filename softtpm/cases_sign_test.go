@@ -108,7 +108,8 @@ func TestAttestations(t *testing.T) {
 				}
 			}
 			attestation(cc, srk.h, other, tpm2.NoScheme).refused(t, p, "storage key", tpm2.RCKey.Handle(at))
-			attestation(cc, x509.h, other, tpm2.NoScheme).refused(t, p, "key for certificates", tpm2.RCAttributes.Handle(at))
+			// The attribute limits TPM2_Sign and its like only (Part 2, 8.3.3.15).
+			attestation(cc, x509.h, other, tpm2.NoScheme).ok(t, p)
 			attestation(cc, ak.h, other, tpm2.Scheme{Alg: tpm2.AlgRSAPSS, Hash: tpm2.AlgSHA256}).refused(t, p, "scheme", tpm2.RCScheme.Parameter(2))
 		}
 		p.state.volatile.objects[ak.h-tpm2.HandleTransientFirst] = nil

@@ -104,7 +104,7 @@ func rsaDecrypt(c *call) tpm2.RC {
 	if err != nil {
 		return tpm2.RCKey.Handle(1)
 	}
-	if len(ct) != k.Size() && !(s.Alg == tpm2.AlgNull && len(ct) < k.Size()) {
+	if len(ct) != k.Size() { // "an encrypted RSA data block is the size of the public modulus"
 		return tpm2.RCSize.Parameter(1)
 	}
 	var out []byte

@@ -35,9 +35,8 @@ func (c *call) attestScheme(i int, in tpm2.Scheme, p int) (*object, tpm2.Scheme,
 		return nil, s, rc.Handle(i + 1)
 	case rc != tpm2.RCSuccess:
 		return nil, s, rc.Parameter(p)
-	case o.pub.Attributes.Has(tpm2.ObjectX509Sign):
-		return nil, s, tpm2.RCAttributes.Handle(i + 1)
 	}
+	// x509sign does not limit attestation (Part 2, 8.3.3.15).
 	return o, s, tpm2.RCSuccess
 }
 

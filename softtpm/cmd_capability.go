@@ -14,7 +14,7 @@ func init() {
 	register(&command{code: tpm2.CCTestParms, run: testParms})
 	register(&command{code: tpm2.CCSelfTest, flags: fNV, run: selfTest})
 	register(&command{code: tpm2.CCIncrementalSelfTest, flags: fNV, run: incrementalSelfTest})
-	register(&command{code: tpm2.CCGetTestResult, run: getTestResult})
+	register(&command{code: tpm2.CCGetTestResult, flags: fEncrypt, run: getTestResult})
 }
 
 // algorithms is what TPM_CAP_ALGS tells, ascending.

@@ -270,13 +270,13 @@ func importCommand(c *call) tpm2.RC {
 	defer o.wipe()
 	o.sens.Auth = trimAuth(o.sens.Auth)
 	// The object must be one that Load will take.
-	for _, rc := range []tpm2.RC{checkAttributes(parent, &o.pub), checkSchemes(&o.pub)} {
+	for _, rc := range []tpm2.RC{checkAttributes(parent, &o.pub), checkSchemes(parent, &o.pub)} {
 		if rc != tpm2.RCSuccess {
 			return rc.Parameter(2)
 		}
 	}
 	if rc := checkBinding(o); rc != tpm2.RCSuccess {
-		return rc.Parameter(2)
+		return bindingRC(rc, 3)
 	}
 	c.out.Sized(c.t.wrap(parent, o.name, &o.sens))
 	return tpm2.RCSuccess

@@ -70,11 +70,13 @@ func (c *call) macKey(alg tpm2.Alg, param int) (*object, tpm2.Alg, tpm2.RC) {
 		return nil, 0, tpm2.RCKey.Handle(1)
 	case have != tpm2.AlgNull && alg != tpm2.AlgNull && alg != have:
 		return nil, 0, tpm2.RCValue.Parameter(param)
+	case have == tpm2.AlgNull && alg == tpm2.AlgNull:
+		return nil, 0, tpm2.RCValue.Parameter(param)
 	case alg == tpm2.AlgNull:
 		alg = have
 	}
 	if (o.pub.Type == tpm2.AlgKeyedHash) != alg.IsHash() || !alg.IsHash() && alg != tpm2.AlgCMAC {
-		return nil, 0, tpm2.RCValue.Parameter(param) // null, or of the other kind of key
+		return nil, 0, tpm2.RCScheme.Parameter(param) // of the other kind of key, or a mode that makes no MAC
 	}
 	return o, alg, tpm2.RCSuccess
 }

@@ -38,7 +38,7 @@ func load(c *call) tpm2.RC {
 	if rc := checkAttributes(parent, &o.pub); rc != tpm2.RCSuccess {
 		return rc.Parameter(2)
 	}
-	if rc := checkSchemes(&o.pub); rc != tpm2.RCSuccess {
+	if rc := checkSchemes(parent, &o.pub); rc != tpm2.RCSuccess {
 		return rc.Parameter(2)
 	}
 	o.place(parent.qname)
@@ -51,7 +51,7 @@ func load(c *call) tpm2.RC {
 	// through a duplicate that was wrapped so.
 	if rc := checkBinding(o); rc != tpm2.RCSuccess {
 		o.wipe()
-		return rc.Parameter(2)
+		return bindingRC(rc, 1)
 	}
 	if c.outHandle, rc = c.addObject(o); rc != tpm2.RCSuccess {
 		return rc
@@ -93,6 +93,8 @@ func loadExternal(c *call) tpm2.RC {
 		if rc := checkExternal(&pub); rc != tpm2.RCSuccess {
 			return rc.Parameter(2)
 		}
+	} else if rc := checkSchemes(nil, &pub); rc != tpm2.RCSuccess {
+		return rc.Parameter(2)
 	}
 	if n := len(pub.AuthPolicy); n != 0 && n != pub.NameAlg.DigestSize() {
 		return tpm2.RCSize.Parameter(2)
@@ -101,10 +103,7 @@ func loadExternal(c *call) tpm2.RC {
 	o.sens.Auth = trimAuth(o.sens.Auth)
 	if rc := checkBinding(o); rc != tpm2.RCSuccess {
 		o.wipe()
-		if rc == tpm2.RCType || rc == tpm2.RCKeySize || rc == tpm2.RCSize {
-			return rc.Parameter(1)
-		}
-		return rc.Parameter(2)
+		return bindingRC(rc, 1)
 	}
 	o.place(tpm2.HandleName(h))
 	var rc tpm2.RC
@@ -124,7 +123,7 @@ func checkExternal(p *tpm2.Public) tpm2.RC {
 	} else if rc := checkAttributes(nil, p); rc != tpm2.RCSuccess {
 		return rc
 	}
-	return checkSchemes(p)
+	return checkSchemes(nil, p)
 }
 
 // readHierarchy reads a TPMI_RH_HIERARCHY+.

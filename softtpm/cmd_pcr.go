@@ -81,7 +81,7 @@ func pcrEvent(c *call) tpm2.RC {
 // pcrRead is TPM2_PCR_Read (Part 3, 22.4): the first eight of the selected
 // PCRs that exist, and the selection of what is returned.
 func pcrRead(c *call) tpm2.RC {
-	sel := tpm2.UnmarshalPCRSelections(c.next())
+	sel := readSelections(c.next())
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
 	}
@@ -127,7 +127,7 @@ func pcrReset(c *call) tpm2.RC {
 // has after the next Startup(CLEAR). PCRs 0 and 17, which the roots of trust for
 // measurement extend, must stay in some bank.
 func pcrAllocate(c *call) tpm2.RC {
-	sel := tpm2.UnmarshalPCRSelections(c.next())
+	sel := readSelections(c.next())
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
 	}

@@ -74,7 +74,7 @@ func policyOR(c *call) tpm2.RC {
 // policyPCR is TPM2_PolicyPCR (Part 3, 23.7).
 func policyPCR(c *call) tpm2.RC {
 	want := c.next().Sized(tpm2.MaxDigest)
-	sel := tpm2.UnmarshalPCRSelections(c.next())
+	sel := readSelections(c.next())
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
 	}
@@ -142,7 +142,7 @@ func policyNV(c *call) tpm2.RC {
 			return tpm2.RCValue.Parameter(2)
 		case len(operand) > len(x.data)-int(offset):
 			return tpm2.RCSize.Parameter(1)
-		case !holds(op, x.data[offset:int(offset)+len(operand)], operand):
+		case !c.t.opt.Profile.holds(op, x.data[offset:int(offset)+len(operand)], operand):
 			return tpm2.RCPolicy
 		}
 	}
@@ -169,7 +169,7 @@ func policyCounterTimer(c *call) tpm2.RC {
 		return tpm2.RCRange
 	}
 	s := c.policySession(0)
-	if !s.trial && !holds(op, info[offset:int(offset)+len(operand)], operand) {
+	if !s.trial && !c.t.opt.Profile.holds(op, info[offset:int(offset)+len(operand)], operand) {
 		return tpm2.RCPolicy
 	}
 	s.digest.CounterTimer(operand, offset, op)
@@ -202,7 +202,7 @@ func policyCapability(c *call) tpm2.RC {
 			return tpm2.RCValue.Parameter(2)
 		case len(operand) > len(value)-int(offset):
 			return tpm2.RCSize.Parameter(1)
-		case !holds(op, value[offset:int(offset)+len(operand)], operand):
+		case !c.t.opt.Profile.holds(op, value[offset:int(offset)+len(operand)], operand):
 			return tpm2.RCPolicy
 		}
 	}

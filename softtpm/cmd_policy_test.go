@@ -224,7 +224,7 @@ func TestConditions(t *testing.T) {
 	} {
 		a, _ := hex.DecodeString(c.a)
 		b, _ := hex.DecodeString(c.b)
-		if got := holds(c.op, a, b); got != c.want {
+		if got := ProfileFull.holds(c.op, a, b); got != c.want {
 			t.Errorf("%s op %d %s = %v", c.a, c.op, c.b, got)
 		}
 	}

@@ -27,6 +27,46 @@ func sealTemplate() tpm2.Public {
 
 var ecdsa256 = tpm2.Scheme{Alg: tpm2.AlgECDSA, Hash: tpm2.AlgSHA256}
 
+// TestStorageKeyLikeItsParent: a storage key with a fixed parent has its
+// parent's nameAlg and symmetric algorithm (Part 3, 12.1.1); a duplicable one may differ.
+func TestStorageKeyLikeItsParent(t *testing.T) {
+	p := newTPM(t, Options{})
+	srk := createPrimaryKey(t, p, tpm2.RHOwner, eccTemplate(attrsParent, tpm2.NoScheme))
+	create := func(f func(p *tpm2.Public)) request {
+		pub := eccTemplate(attrsParent, tpm2.NoScheme)
+		f(&pub)
+		return request{cc: tpm2.CCCreate, handles: []tpm2.Handle{srk.h}, auth: noAuth, params: writeCreate("", "", pub)}
+	}
+	sha384 := func(p *tpm2.Public) { p.NameAlg = tpm2.AlgSHA384 }
+	aes256 := func(p *tpm2.Public) { p.Parms.Symmetric = aes(256) }
+	create(sha384).refused(t, p, "another nameAlg", tpm2.RCHash.Parameter(2))
+	create(aes256).refused(t, p, "another key size", tpm2.RCSymmetric.Parameter(2))
+	create(func(*tpm2.Public) {}).ok(t, p)
+	create(func(p *tpm2.Public) {
+		sha384(p)
+		aes256(p)
+		p.Attributes &^= tpm2.ObjectFixedTPM | tpm2.ObjectFixedParent
+	}).ok(t, p)
+}
+
+// TestPublicAreaAlone: LoadExternal looks at the schemes and the unique field
+// of a public area without a private one too.
+func TestPublicAreaAlone(t *testing.T) {
+	p := newTPM(t, Options{})
+	key := createPrimaryKey(t, p, tpm2.RHOwner, eccTemplate(attrsSign, ecdsa256))
+	load := func(f func(p *tpm2.Public)) request {
+		pub := clonePublic(key.pub)
+		f(&pub)
+		return externalRequest(nil, pub, tpm2.RHOwner)
+	}
+	load(func(*tpm2.Public) {}).ok(t, p)
+	load(func(p *tpm2.Public) { p.Parms.Symmetric = aes(128) }).refused(t, p, "symmetric of a signing key", tpm2.RCSymmetric.Parameter(2))
+	load(func(p *tpm2.Public) { p.Parms.KDF = tpm2.Scheme{Alg: tpm2.AlgKDF2, Hash: tpm2.AlgSHA256} }).refused(t, p, "KDF", tpm2.RCKDF.Parameter(2))
+	data := sealTemplate()
+	data.NameAlg, data.Unique = tpm2.AlgNull, make([]byte, 32)
+	externalRequest(nil, data, tpm2.RHNull).refused(t, p, "unique without a nameAlg", tpm2.RCKey.Parameter(2))
+}
+
 // TestCreateErrors: what templates may not say (Part 3, 12.1; Part 2, 8.3 and 12.2.3).
 func TestCreateErrors(t *testing.T) {
 	p := newTPM(t, Options{})

@@ -40,7 +40,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Profile chooses what TPM_CAP_ALGS tells of the algorithms.
+// Profile chooses what TPM_CAP_ALGS tells of the algorithms, and how policies
+// compare negative numbers.
 type Profile string
 
 // Profiles.
@@ -50,6 +51,8 @@ const (
 	// ProfileClassic leaves out SHA-3 and what came after version 1.59 of the
 	// specification, for clients that try each algorithm that is named and stop at one that their own
 	// library does not know (tpm2-tools 5.4 with tpm2-tss 3). They work all the same.
+	// PolicyNV and the like compare two negative numbers as sign and magnitude, as
+	// TPMs did before version 1.83; the text says two's complement (Part 2, 6.8).
 	ProfileClassic Profile = "classic"
 )
 

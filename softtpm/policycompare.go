@@ -19,13 +19,13 @@ func operation(r *tpm2.Reader) tpm2.EO {
 
 // holds says whether "a op b" is true for two big-endian numbers of the same
 // size (Part 2, 6.8): a is the TPM's value; an empty number is zero. Signed numbers
-// are two's complement. TPMs before version 1.83 of the text, swtpm among them,
-// compare two negative numbers as sign and magnitude instead; tpm2-tools 5.4
-// has a test script that expects that.
-func holds(op tpm2.EO, a, b []byte) bool {
+// are two's complement; the classic profile compares two negative ones as sign
+// and magnitude, as the TPMs of its time do (swtpm is one, and tpm2-tools 5.4
+// has a test script that expects that).
+func (profile Profile) holds(op tpm2.EO, a, b []byte) bool {
 	u := bytes.Compare(a, b)
 	s := u
-	if len(a) > 0 && (a[0]^b[0])&0x80 != 0 {
+	if len(a) > 0 && ((a[0]^b[0])&0x80 != 0 || a[0]&0x80 != 0 && profile == ProfileClassic) {
 		s = -u
 	}
 	switch op {

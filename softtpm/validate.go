@@ -139,7 +139,7 @@ func checkCreate(parent *object, p *tpm2.Public, dataSize int, derived bool) tpm
 	if rc := checkAttributes(parent, p); rc != tpm2.RCSuccess {
 		return rc
 	}
-	return checkSchemes(p)
+	return checkSchemes(parent, p)
 }
 
 // checkAttributes checks the attributes of a public area against each other
@@ -208,8 +208,26 @@ func isSignScheme(a tpm2.Alg) bool {
 }
 
 // checkSchemes checks schemes and symmetric algorithms against the attributes
-// (Part 2, 12.2.3).
-func checkSchemes(p *tpm2.Public) tpm2.RC {
+// (Part 2, 12.2.3), and those of a storage key with a fixed parent against the
+// parent's (Part 3, 12.1.1). parent is nil for objects without one.
+func checkSchemes(parent *object, p *tpm2.Public) tpm2.RC {
+	if rc := checkOwnSchemes(p); rc != tpm2.RCSuccess {
+		return rc
+	}
+	if parent == nil || !parent.isStorageParent() || p.Type == tpm2.AlgKeyedHash ||
+		!p.Attributes.Has(tpm2.ObjectRestricted|tpm2.ObjectDecrypt|tpm2.ObjectFixedParent) {
+		return tpm2.RCSuccess
+	}
+	switch {
+	case p.NameAlg != parent.pub.NameAlg:
+		return tpm2.RCHash
+	case p.Parms.Symmetric != parent.pub.Parms.Symmetric:
+		return tpm2.RCSymmetric
+	}
+	return tpm2.RCSuccess
+}
+
+func checkOwnSchemes(p *tpm2.Public) tpm2.RC {
 	a := p.Attributes
 	sign, decrypt, restricted := a.Has(tpm2.ObjectSignEncrypt), a.Has(tpm2.ObjectDecrypt), a.Has(tpm2.ObjectRestricted)
 	m := &p.Parms
@@ -283,6 +301,15 @@ func checkSchemes(p *tpm2.Public) tpm2.RC {
 	return tpm2.RCSuccess
 }
 
+// bindingRC puts a position to an error of checkBinding: the sensitive area is
+// in the parameter with the given number, the public area in the second.
+func bindingRC(rc tpm2.RC, sensitive int) tpm2.RC {
+	if rc == tpm2.RCType || rc == tpm2.RCKeySize || rc == tpm2.RCSize {
+		return rc.Parameter(sensitive)
+	}
+	return rc.Parameter(2)
+}
+
 // checkBinding checks that a public area is well-formed and, if s is not nil,
 // that the sensitive area belongs to it (Part 3, 12.2 and 12.3).
 func checkBinding(o *object) tpm2.RC {
@@ -297,8 +324,18 @@ func checkBinding(o *object) tpm2.RC {
 		if o.sens.Type != p.Type {
 			return tpm2.RCType
 		}
-		if n := p.NameAlg.DigestSize(); n != 0 && len(o.sens.Auth) > n {
-			return tpm2.RCSize
+		if n := p.NameAlg.DigestSize(); n != 0 {
+			if len(o.sens.Auth) > n {
+				return tpm2.RCSize
+			}
+			if len(o.sens.Seed) > n {
+				return tpm2.RCKeySize
+			}
+			// What protects children has at least half the strength of the
+			// nameAlg (Part 2, 12.3.2.4; Part 1, 24.7.4).
+			if o.isParent() && 2*len(o.sens.Seed) < n {
+				return tpm2.RCSize
+			}
 		}
 	}
 	switch p.Type {
@@ -351,8 +388,9 @@ func checkBinding(o *object) tpm2.RC {
 			return bind(err, err == nil && tpmcrypto.Equal(k.Public().Bytes(), p.Unique))
 		}
 	default:
-		// Without a nameAlg the linkage is not validated (Part 1, 24.2.3).
-		if p.NameAlg != tpm2.AlgNull && len(p.Unique) != p.NameAlg.DigestSize() {
+		// Without a nameAlg the linkage is not validated (Part 1, 24.2.3), and a
+		// public area alone has an empty one.
+		if (p.NameAlg != tpm2.AlgNull || o.publicOnly) && len(p.Unique) != p.NameAlg.DigestSize() {
 			return tpm2.RCKey
 		}
 		if p.Type == tpm2.AlgSymCipher && !o.publicOnly && len(o.sens.Value)*8 != int(p.Parms.Symmetric.KeyBits) {
