@@ -61,6 +61,7 @@ var rules = []rule{
 	{"latch/channel", 3, "latch", nil},
 	{"latch/rendezvous", 3, "latch", nil},
 	{"latch/door", 3, "latch", nil},
+	{"latch/sockdiag", 3, "latch", nil},
 	{"latch/audit", 3, "latch", nil},
 	{"latch/ops", 3, "latch", nil},
 

@@ -225,7 +225,7 @@ func (a *Agent) collect(now time.Time) {
 	}
 	if now.Sub(a.lastTick) >= tick {
 		a.lastTick = now
-		a.match.expire(now, &a.answers)
+		a.match.expire(now, &a.answers, a.shutOut)
 		a.expireProofs(now)
 	}
 	a.mu.Unlock()
@@ -262,11 +262,9 @@ func (a *Agent) settle(s *session, out *answers) {
 		if s.event.Detail != "" {
 			text += ": " + s.event.Detail
 		}
-		a.match.done(s)
-		out.refuse(s, s.event.Refusal, text)
+		a.refuseTo(s, out, s.event.Refusal, text)
 	case len(a.ready) >= a.o.MaxParked:
-		a.match.done(s)
-		out.refuse(s, flow.Busy, flow.Busy.Text())
+		a.refuseTo(s, out, flow.Busy, flow.Busy.Text())
 	case !a.needsProof(s, out):
 	default:
 		a.ready = append(a.ready, s)
@@ -275,8 +273,13 @@ func (a *Agent) settle(s *session, out *answers) {
 }
 
 func (a *Agent) refuse(s *session, code flow.Reason, text string) {
+	a.refuseTo(s, &a.answers, code, text)
+}
+
+func (a *Agent) refuseTo(s *session, out *answers, code flow.Reason, text string) {
 	a.match.done(s)
-	a.answers.refuse(s, code, text)
+	out.refuse(s, code, text)
+	a.shutOut(s)
 }
 
 // handler is what the channel calls; Agent's own methods stay its own.

@@ -163,8 +163,9 @@ func (m *matcher) done(s *session) {
 	}
 }
 
-// expire ends what waited for Park.
-func (m *matcher) expire(now time.Time, out *answers) {
+// expire ends what waited for Park; unasked is called with each session that
+// nobody announced.
+func (m *matcher) expire(now time.Time, out *answers, unasked func(*session)) {
 	for len(m.wq) > 0 {
 		w := m.wq[0]
 		if !w.done && now.Sub(w.parked) < m.o.Park {
@@ -191,6 +192,7 @@ func (m *matcher) expire(now time.Time, out *answers) {
 		}
 		m.take(s)
 		m.done(s)
+		unasked(s)
 	}
 }
 

@@ -7,6 +7,7 @@ package agent
 import (
 	"crypto/sha256"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"holdfast/latch/appraisal"
@@ -21,6 +22,9 @@ type Doors interface {
 	Release(cookies []uint64) error
 	// Forget drops a socket that is gone, if it was released and not opened.
 	Forget(cookie uint64)
+	// Reset ends the connection of a client that was refused, without waiting
+	// for it. pid is a process of the service, or 0.
+	Reset(cookie uint64, local, remote netip.AddrPort, pid int)
 }
 
 // proof is a client's evidence for one session.
@@ -103,8 +107,7 @@ func (a *Agent) needsProof(s *session, out *answers) bool {
 	sv := a.claims.service(&s.event)
 	wants := sv != nil && sv.Clients != nil
 	refuse := func(code flow.Reason, text string) bool {
-		a.match.done(s)
-		out.refuse(s, code, text)
+		a.refuseTo(s, out, code, text)
 		return false
 	}
 	switch {
@@ -189,6 +192,21 @@ func (a *Agent) openDoors() {
 	for _, c := range cookies {
 		a.mutual.open[c] = struct{}{}
 	}
+}
+
+// shutOut ends the connection of a session that was refused, or that nobody
+// announced, if it stands before a door: that will not open any more.
+func (a *Agent) shutOut(s *session) {
+	if sv := a.claims.service(&s.event); s.closed || sv == nil || sv.Clients == nil {
+		return
+	}
+	pid := 0
+	if l := s.event.Listener; l != nil {
+		if id, err := l.Identity(); err == nil && id != nil {
+			pid = id.PID
+		}
+	}
+	a.o.Doors.Reset(s.event.Cookie, s.event.Local, s.event.Remote, pid)
 }
 
 // gone forgets a socket's door.

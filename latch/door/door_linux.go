@@ -32,13 +32,16 @@ type Stats struct {
 	Early         uint64 `json:"early_segments"` // payload before the connection was accepted
 }
 
-// Doors are the attached programs. Release and Forget may be called from any
-// goroutine.
+// Doors are the attached programs. Release, Forget and Reset may be called from
+// any goroutine, but not after Close.
 type Doors struct {
 	coll  *ebpf.Collection
 	links []link.Link
 	pins  *pins
 	one   []uint8
+
+	resets        chan reset
+	resetterEnded chan struct{}
 }
 
 // programs and the file names of their pinned links.
@@ -64,7 +67,8 @@ func Open(o Options) (*Doors, error) {
 	if o.Cgroup == "" {
 		o.Cgroup = root
 	}
-	d := new(Doors)
+	d := &Doors{resets: make(chan reset, maxResets), resetterEnded: make(chan struct{})}
+	go d.resetter()
 	if d.pins, err = openPins(root, o.Cgroup); err != nil {
 		return nil, fmt.Errorf("door: %w", err)
 	}
@@ -190,6 +194,11 @@ func (d *Doors) Stats() (s Stats, err error) {
 
 // Close lets go; the doors stay as they are.
 func (d *Doors) Close() error {
+	if d.resets != nil {
+		close(d.resets)
+		<-d.resetterEnded
+		d.resets = nil
+	}
 	for _, l := range d.links {
 		l.Close()
 	}

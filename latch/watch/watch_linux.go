@@ -6,12 +6,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"sort"
 	"sync"
 	"time"
-
-	"github.com/vishvananda/netlink"
 
 	"holdfast/attest/verify"
 	"holdfast/latch/appraisal"
@@ -20,6 +17,7 @@ import (
 	"holdfast/latch/channel"
 	"holdfast/latch/gate"
 	"holdfast/latch/observe"
+	"holdfast/latch/sockdiag"
 )
 
 // pollEvery is how often the recorder is looked at.
@@ -232,8 +230,11 @@ func (w *Watcher) alarm(s *seen, reason, detail string) {
 	w.stats.Alarms[reason]++
 	killed := false
 	if w.c.Action == "kill" && !s.ended {
-		err := netlink.SocketDestroy(net.TCPAddrFromAddrPort(s.Local), net.TCPAddrFromAddrPort(s.Remote))
-		if killed = err == nil; killed {
+		err := sockdiag.In("/proc/thread-self/ns/net", func(d *sockdiag.Diag) (err error) {
+			killed, err = d.Destroy(s.Cookie, s.Local, s.Remote, 0)
+			return err
+		})
+		if killed {
 			w.stats.Killed++
 		} else {
 			slog.Debug("kill", "local", s.Local, "error", err)

@@ -171,6 +171,7 @@ func (c *cluster) start(ns *netns.Namespace, cmd netns.Command) *netns.Process {
 	if cmd.Time == 0 {
 		cmd.Time = 5 * time.Minute
 	}
+	cmd.Keep = 64 << 20 // a line for each session is counted
 	p, err := ns.Start(cmd)
 	if err != nil {
 		c.t.Fatal(err)
@@ -276,9 +277,15 @@ func (c *cluster) list() (out []string) {
 
 const onNATS = `"nats:` + balancerIP + ":" + natsPort + `/lab"`
 
-// load opens count sessions through one front, 32 at a time, and returns
-// which backend answered each, by the client's port; "" for failed ones.
-func (c *cluster) load(port string, count int) map[uint16]string {
+// A reply is the client's port of a session, which may be used again, and the
+// backend that answered it; "" for a failed one.
+type reply struct {
+	port uint16
+	who  string
+}
+
+// load opens count sessions through one front, 32 at a time.
+func (c *cluster) load(port string, count int) []reply {
 	c.t.Helper()
 	p := c.loadStart(port, count)
 	if err := p.Wait(); err != nil {
@@ -294,9 +301,9 @@ func (c *cluster) loadStart(port string, count int) *netns.Process {
 
 var answered3 = regexp.MustCompile(`^hello from (b[123])( for 10\.88\.0\.1)?$`)
 
-func (c *cluster) loadResult(p *netns.Process) map[uint16]string {
+func (c *cluster) loadResult(p *netns.Process) (out []reply) {
 	c.t.Helper()
-	out, failed := map[uint16]string{}, 0
+	failed := 0
 	for _, line := range strings.Split(strings.TrimSpace(p.Output()), "\n") {
 		at, text, ok := strings.Cut(line, " ")
 		n, err := strconv.ParseUint(at, 10, 16)
@@ -304,9 +311,9 @@ func (c *cluster) loadResult(p *netns.Process) map[uint16]string {
 			c.t.Fatalf("line %q", line)
 		}
 		if m := answered3.FindStringSubmatch(text); m != nil {
-			out[uint16(n)] = m[1]
+			out = append(out, reply{uint16(n), m[1]})
 		} else {
-			out[uint16(n)] = ""
+			out = append(out, reply{uint16(n), ""})
 			if failed++; failed <= 3 {
 				c.t.Logf("%s: %s", at, text)
 			}
@@ -351,7 +358,7 @@ func (c *cluster) requests() (n int) {
 // check demands that every answered session was released on evidence of the
 // backend that answered, and that no request reached a backend unreleased. It
 // returns the number of good ones.
-func (c *cluster) check(got map[uint16]string) (good int) {
+func (c *cluster) check(got []reply) (good int) {
 	c.t.Helper()
 	seen := map[string]int{}
 	var n int
@@ -362,15 +369,18 @@ func (c *cluster) check(got map[uint16]string) (good int) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	for port, who := range got {
-		if who == "" {
+	for _, a := range got {
+		if a.who == "" {
 			continue
 		}
 		good++
-		seen[who]++
-		if !slices.Contains(rel[port], who) {
-			c.t.Errorf("the session from port %d was answered by %s and released on evidence of %q", port, who, rel[port])
+		seen[a.who]++
+		i := slices.Index(rel[a.port], a.who)
+		if i < 0 {
+			c.t.Errorf("a session from port %d was answered by %s; what else was released there is on evidence of %q", a.port, a.who, rel[a.port])
+			continue
 		}
+		rel[a.port] = slices.Delete(rel[a.port], i, i+1) // a release for each
 	}
 	if len(seen) != 3 {
 		c.t.Errorf("sessions by backend: %v, expected all three", seen)
@@ -463,8 +473,8 @@ func TestRendezvousKilled(t *testing.T) {
 			for {
 				got := c.load("443", 60)
 				again := 0
-				for _, who := range got {
-					if who != "" {
+				for _, a := range got {
+					if a.who != "" {
 						again++
 					}
 				}

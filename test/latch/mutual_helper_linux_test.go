@@ -112,11 +112,12 @@ func (a *attacked) announcement(g binder.Grade) []channel.Announcement {
 	return []channel.Announcement{{CH: a.ch, Random: a.x.First().Random, Grade: uint8(g)}}
 }
 
-// request sends a request with the path and prints what comes.
-func (a *attacked) request(path string) {
-	a.tap.SetDeadline(time.Now().Add(700 * time.Millisecond))
-	fmt.Fprintf(a.tls, "GET /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
+// request sends a request with the path and prints what comes within a time.
+func (a *attacked) request(path string, patience time.Duration) {
+	a.tap.SetDeadline(time.Now().Add(patience))
+	_, wrote := fmt.Fprintf(a.tls, "GET /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
 	b, err := io.ReadAll(a.tls)
+	err = errors.Join(wrote, err) // a reset is told once
 	fmt.Printf("%s: %d bytes, answered %v (%v)\n", path, len(b), bytes.Contains(b, []byte("hello to")), err)
 	a.tap.Conn.(*net.TCPConn).SetLinger(0) // no retransmissions that a later agent would count
 	a.tap.Close()
@@ -155,6 +156,8 @@ func answer(c *channel.Client, ch [32]byte) (string, *channel.Report, *channel.S
 //	reuse      gives the evidence of an earlier, genuine session again
 //	reflect    gives the server's own evidence of a session at ONESIDED
 //	genuine    gives true evidence, so that the others prove something
+//
+// An empty AGENT says that none is alive.
 func mutualAttackHelper(a []string) error {
 	service, oneSided, agent, name, rootFile, mode := a[0], a[1], a[2], a[3], a[4], a[5]
 	if mode == "silent" {
@@ -162,7 +165,11 @@ func mutualAttackHelper(a []string) error {
 		if err != nil {
 			return err
 		}
-		s.request(mode)
+		patience := 20 * time.Second
+		if agent == "" { // nobody is there who would end it
+			patience = 700 * time.Millisecond
+		}
+		s.request(mode, patience)
 		return nil
 	}
 	raw, err := os.ReadFile(rootFile)
@@ -231,7 +238,7 @@ func mutualAttackHelper(a []string) error {
 			return err
 		}
 		fmt.Println("first", code)
-		first.request("first")
+		first.request("first", 20*time.Second)
 		ss[0].CH = s.ch
 	case "reflect":
 		other, err := attackDial(oneSided, name)
@@ -268,7 +275,7 @@ func mutualAttackHelper(a []string) error {
 		return err
 	}
 	fmt.Println("agent", code)
-	s.request(mode)
+	s.request(mode, 20*time.Second)
 	return nil
 }
 

@@ -170,6 +170,9 @@ func TestMutual(t *testing.T) {
 			if got := strings.Contains(out, a.mode+":") && strings.Contains(out[strings.Index(out, a.mode+":"):], "answered true"); got != a.answered {
 				t.Errorf("answered %v, expected %v: %s", got, a.answered, out)
 			}
+			if reset := strings.Contains(out, "reset by peer"); reset == a.answered {
+				t.Errorf("the refused client was reset: %v, expected %v: %s", reset, !a.answered, out)
+			}
 			if got := strings.Contains(server.Output(), "request /"+a.mode+"\n"); got != a.answered {
 				t.Errorf("the service read the request: %v, expected %v", got, a.answered)
 			}

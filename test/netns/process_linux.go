@@ -34,6 +34,7 @@ type Command struct {
 	Stderr io.Writer // nil: together with standard output
 	Group  string    // control group (from Net.Group); "": the run's
 	Time   time.Duration
+	Keep   int                 // bytes of output that Process.Output keeps, the first ones; 0: 1 MiB
 	Extra  []*os.File          // descriptors 3, 4, ...
 	User   *syscall.Credential // nil: this process's
 }
@@ -77,6 +78,9 @@ func (ns *Namespace) Start(c Command) (*Process, error) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), c.Time)
 	p := &Process{net: ns.net, stop: stop, done: make(chan struct{})}
+	if p.output.keep = c.Keep; c.Keep == 0 {
+		p.output.keep = 1 << 20
+	}
 	p.timedOut = func() bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
 	p.cmd = exec.CommandContext(ctx, path, c.Args[1:]...)
 	p.cmd.Env, p.cmd.Dir, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = c.Env, c.Dir, c.Stdin, c.Stdout, c.Stderr, c.Extra
@@ -226,16 +230,17 @@ func (p *Process) Kill() {
 }
 
 // lockedBuffer is written by the copying goroutine and read by anyone. It
-// keeps the first megabyte.
+// keeps the beginning.
 type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu   sync.Mutex
+	b    bytes.Buffer
+	keep int
 }
 
 func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if room := 1<<20 - l.b.Len(); room > 0 {
+	if room := l.keep - l.b.Len(); room > 0 {
 		l.b.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil

@@ -5,15 +5,17 @@
 package cgroupskb
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
 	"path/filepath"
-	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast/latch/sockdiag"
 )
 
 // A process that ends leaves its sockets to the kernel, which goes on trying to
@@ -21,7 +23,7 @@ import (
 // go, or a network namespace is let go of, every socket that they hold is
 // reset. The programs' own map says which: a socket whose door is not open.
 
-// Numbers of linux/inet_diag.h and linux/sock_diag.h.
+// Numbers of linux/inet_diag.h.
 const (
 	reqStorages    = 2  // INET_DIAG_REQ_SK_BPF_STORAGES
 	reqStorageMap  = 1  // SK_DIAG_BPF_STORAGE_REQ_MAP_FD, within
@@ -42,90 +44,30 @@ const (
 // opened. nil: no list is known.
 type passes func(netip.AddrPort) bool
 
-// flush resets the held sockets of this namespace: those that have an entry in
+// flush resets the held sockets of d's namespace: those that have an entry in
 // the map conns whose door is not open.
-func (d *diag) flush(conns int, pass passes) error {
+func flush(d *sockdiag.Diag, conns int, pass passes) error {
+	e := binary.NativeEndian
+	ask := make([]byte, 12)
+	e.PutUint16(ask, 12)
+	e.PutUint16(ask[2:], reqStorages|attrNested)
+	e.PutUint16(ask[4:], 8)
+	e.PutUint16(ask[6:], reqStorageMap)
+	e.PutUint32(ask[8:], uint32(conns))
 	var all error
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		held, err := d.held(family, conns, pass)
+		var held [][]byte
+		err := d.Dump(family, ask, func(msg []byte) {
+			if len(msg) >= diagMsgSize && shut(msg, pass) && msg[1] != tcpListen { // a listener has nothing to send
+				held = append(held, bytes.Clone(msg[:diagMsgSize]))
+			}
+		})
 		all = errors.Join(all, err)
 		for _, m := range held {
-			if m[1] == tcpListen { // has nothing to send
-				continue
-			}
-			d.seq++
-			b := append(d.out[:0], make([]byte, 16+diagReqSize)...)
-			e := binary.NativeEndian
-			e.PutUint32(b, uint32(len(b)))
-			e.PutUint16(b[4:], sockDestroy)
-			e.PutUint16(b[6:], unix.NLM_F_REQUEST|unix.NLM_F_ACK)
-			e.PutUint32(b[8:], d.seq)
-			b[16], b[17] = m[0], unix.IPPROTO_TCP
-			e.PutUint32(b[20:], 0xffffffff)
-			copy(b[24:], m[4:52]) // struct inet_diag_sockid
-			d.out = b
-			switch no, err := d.call(b); {
-			case err != nil:
-				return errors.Join(all, err)
-			case no != 0 && no != unix.ENOENT && no != unix.ESTALE:
-				all = errors.Join(all, fmt.Errorf("reset of a held socket: %w", no))
-			}
+			all = errors.Join(all, d.DestroyListed(m))
 		}
 	}
 	return all
-}
-
-// held lists the sockets of a family, as struct inet_diag_msg, that flush resets.
-func (d *diag) held(family byte, conns int, pass passes) (out [][]byte, err error) {
-	d.seq++
-	e := binary.NativeEndian
-	b := make([]byte, 16+diagReqSize+12)
-	e.PutUint32(b, uint32(len(b)))
-	e.PutUint16(b[4:], sockDiagByFamily)
-	e.PutUint16(b[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
-	e.PutUint32(b[8:], d.seq)
-	b[16], b[17] = family, unix.IPPROTO_TCP
-	e.PutUint32(b[20:], 0xffffffff) // any state
-	a := b[16+diagReqSize:]
-	e.PutUint16(a, 12)
-	e.PutUint16(a[2:], reqStorages|attrNested)
-	e.PutUint16(a[4:], 8)
-	e.PutUint16(a[6:], reqStorageMap)
-	e.PutUint32(a[8:], uint32(conns))
-	if err := unix.Sendto(d.fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return nil, fmt.Errorf("socket diagnostics: %w", err)
-	}
-	in := make([]byte, 1<<16)
-	for {
-		n, _, err := unix.Recvfrom(d.fd, in, 0)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return out, fmt.Errorf("socket diagnostics: no answer: %w", err)
-		}
-		for m := in[:n]; len(m) >= 16; {
-			size := int(e.Uint32(m))
-			if size < 16 || size > len(m) {
-				return out, fmt.Errorf("socket diagnostics: message of %d bytes in %d", size, len(m))
-			}
-			if e.Uint32(m[8:]) == d.seq {
-				switch e.Uint16(m[4:]) {
-				case unix.NLMSG_DONE:
-					return out, nil
-				case unix.NLMSG_ERROR:
-					if size >= 20 {
-						return out, fmt.Errorf("socket diagnostics: list of held sockets: %w", unix.Errno(-int32(e.Uint32(m[16:]))))
-					}
-				case sockDiagByFamily:
-					if body := m[16:size]; len(body) >= diagMsgSize && shut(body, pass) {
-						out = append(out, append([]byte(nil), body[:diagMsgSize]...))
-					}
-				}
-			}
-			m = m[min(len(m), (size+3)&^3):]
-		}
-	}
 }
 
 // shut says whether a struct inet_diag_msg with its attributes is of a socket
@@ -182,41 +124,13 @@ func flushEverywhere(conns int, pass passes) error {
 				continue
 			}
 			seen[st.Ino] = true
-			if err := flushIn(p, conns, pass); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			err := sockdiag.In(p, func(d *sockdiag.Diag) error { return flush(d, conns, pass) })
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EINVAL) { // gone, or no namespace
 				all = errors.Join(all, fmt.Errorf("network namespace %s: %w", p, err))
 			}
 		}
 	}
 	return all
-}
-
-// flushIn is flush in the network namespace of the file at path, on a thread
-// of its own, which ends with it.
-func flushIn(path string, conns int, pass passes) error {
-	ns, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(ns)
-	ch := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		ch <- func() error {
-			if err := unix.Setns(ns, unix.CLONE_NEWNET); err != nil {
-				if errors.Is(err, unix.EINVAL) { // a file that is no namespace
-					return nil
-				}
-				return err
-			}
-			d, err := newDiag()
-			if err != nil {
-				return err
-			}
-			defer unix.Close(d.fd)
-			return d.flush(conns, pass)
-		}()
-	}()
-	return <-ch
 }
 
 // passes looks the destination up as the programs do.

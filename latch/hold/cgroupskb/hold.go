@@ -200,7 +200,7 @@ func (h *Hold) Refuse(batch []hold.ID) error {
 		delete(h.peers, id)
 		n, err := h.ns.find(p.netns, id, p.local, p.remote)
 		if err == nil {
-			_, err = n.diag.destroy(id, p.local, p.remote, p.ifindex)
+			_, err = n.diag.Destroy(id.Cookie, p.local, p.remote, p.ifindex)
 		}
 		if err != nil {
 			all = errors.Join(all, err)

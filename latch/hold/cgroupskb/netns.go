@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holdfast/latch/hold"
+	"holdfast/latch/sockdiag"
 )
 
 const soNetNSCookie = 71 // SO_NETNS_COOKIE, Linux 5.14
@@ -28,7 +29,7 @@ type namespace struct {
 	cookie     uint64 // 0: the kernel cannot tell
 	kick4      *sender
 	kick6      *sender // nil: no IPv6
-	diag       *diag
+	diag       *sockdiag.Diag
 	raw4, raw6 int
 }
 
@@ -37,7 +38,7 @@ func (n *namespace) close() {
 	if n.raw6 >= 0 {
 		unix.Close(n.raw6)
 	}
-	unix.Close(n.diag.fd)
+	n.diag.Close()
 }
 
 // openSockets opens the sockets in the calling thread's network namespace.
@@ -71,7 +72,7 @@ func openSockets(mark uint32) (n *namespace, err error) {
 	if fd, err6 := raw(unix.AF_INET6); err6 == nil {
 		n.raw6, n.kick6 = fd, newSender(fd, true)
 	}
-	if n.diag, err = newDiag(); err != nil {
+	if n.diag, err = sockdiag.Open(); err != nil {
 		return
 	}
 	if c, err := unix.GetsockoptUint64(n.raw4, unix.SOL_SOCKET, soNetNSCookie); err == nil {
@@ -135,7 +136,7 @@ func (ns *namespaces) among(cookie uint64, id hold.ID, local, remote netip.AddrP
 		if cookie != 0 && n.cookie == cookie {
 			return n
 		}
-		if cookie == 0 && n.diag.has(id, local, remote) {
+		if cookie == 0 && n.diag.Has(id.Cookie, local, remote) {
 			return n
 		}
 	}
@@ -173,7 +174,7 @@ func (ns *namespaces) scan() error {
 	}
 	for ino, n := range ns.known {
 		if !seen[ino] {
-			if err := n.diag.flush(ns.conns, ns.pass); err != nil && first == nil {
+			if err := flush(n.diag, ns.conns, ns.pass); err != nil && first == nil {
 				first = err
 			}
 			n.close()

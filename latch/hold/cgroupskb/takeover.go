@@ -18,7 +18,7 @@ func (h *Hold) ResetHeld() error {
 	conns := h.objs.coll.Maps["conns"].FD()
 	err := flushEverywhere(conns, h.passes)
 	for _, n := range h.ns.known {
-		err = errors.Join(err, n.diag.flush(conns, h.passes))
+		err = errors.Join(err, flush(n.diag, conns, h.passes))
 	}
 	return err
 }
