@@ -138,18 +138,18 @@ func (c *Client) enclave(k kind, payload []byte, files ...*os.File) (*Enclave, e
 		return nil, err
 	}
 	defer f.close()
-	if err := f.want(msgLoaded, 72); err != nil {
+	if err := f.want(msgLoaded, 80); err != nil {
 		return nil, err
 	}
 	b := f.payload
 	e := &Enclave{ID: binary.LittleEndian.Uint64(b), c: c}
 	copy(e.token[:], b[8:])
 	copy(e.MREnclave[:], b[24:])
-	addr, size := binary.LittleEndian.Uint64(b[56:]), binary.LittleEndian.Uint64(b[64:])
+	addr, size, free := binary.LittleEndian.Uint64(b[56:]), binary.LittleEndian.Uint64(b[64:]), binary.LittleEndian.Uint64(b[72:])
 	if len(f.files) != 1 || addr != urts.MemoryAddr {
 		return nil, fmt.Errorf("%w: %d descriptors, shared memory at %#x", errFrame, len(f.files), addr)
 	}
-	if e.Memory, err = urts.OpenMemory(f.files[0], size); err != nil {
+	if e.Memory, err = urts.OpenMemory(f.files[0], size, free); err != nil {
 		return nil, err
 	}
 	f.files = nil // the memory's now

@@ -134,6 +134,7 @@ type conn struct {
 	gone chan struct{} // closed when the peer is gone
 	x    *entry
 	own  bool // this connection loaded the enclave, which ends with it
+	held *urts.Held
 }
 
 func newConn(s *Server, c *net.UnixConn) *conn {
@@ -145,6 +146,7 @@ func (c *conn) run() {
 	defer func() {
 		close(stop)
 		c.c.Close()
+		c.release()
 		if c.own {
 			c.s.remove(c.x)
 		}
@@ -232,6 +234,14 @@ func (c *conn) handle(f *frame) error {
 		return c.ecall(f, nil)
 	case msgEnter:
 		return c.enter(f)
+	case msgCall:
+		return c.call(f, nil)
+	case msgGrant:
+		return c.grant(f)
+	case msgRevoke:
+		return c.revoke(f)
+	case msgSelf:
+		return c.self()
 	case msgQuote:
 		return c.quote(f)
 	case msgTarget:
@@ -306,9 +316,17 @@ func (c *conn) load(f *frame) error {
 		return fmt.Errorf("%w: no image was passed", errFrame)
 	}
 	flags, shared := binary.LittleEndian.Uint32(f.payload), binary.LittleEndian.Uint32(f.payload[4:])
-	if flags&^(flagDebug|flagDynamic|flagBare) != 0 || shared > maxShared {
+	if flags&^(flagDebug|flagDynamic|flagBare|flagApp) != 0 || shared > maxShared {
 		return fmt.Errorf("%w: flags %#x, shared memory of %d bytes", errFrame, flags, shared)
 	}
+	if flags&flagApp != 0 {
+		return c.loadForApp(f, flags, shared)
+	}
+	return c.loadWith(f, flags, shared, nil)
+}
+
+// loadWith loads an enclave; app is the application's memory or nil.
+func (c *conn) loadWith(f *frame, flags, shared uint32, app *os.File) error {
 	b, err := readFile(f.files[0], maxImage)
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
@@ -323,6 +341,9 @@ func (c *conn) load(f *frame) error {
 	if err != nil {
 		return err
 	}
+	if flags&flagDebug != 0 && !mayDebug(img.Sig) {
+		return errNoDebug
+	}
 	x := &entry{uid: c.cred.Uid, pid: c.cred.Pid, info: img.Sig, debug: flags&flagDebug != 0, started: time.Now()}
 	if _, err := rand.Read(x.token[:]); err != nil {
 		return err
@@ -330,7 +351,7 @@ func (c *conn) load(f *frame) error {
 	if err := c.s.reserve(x); err != nil {
 		return err
 	}
-	x.e, err = urts.Load(c.s.p, img, urts.Options{Debug: x.debug, Dynamic: flags&flagDynamic != 0, Bare: flags&flagBare != 0, SharedSize: int(shared)})
+	x.e, err = urts.Load(c.s.p, img, urts.Options{Debug: x.debug, Dynamic: flags&flagDynamic != 0, Bare: flags&flagBare != 0, SharedSize: int(shared), App: app})
 	if err != nil {
 		c.s.drop(x)
 		return err
@@ -353,7 +374,7 @@ func (c *conn) loaded() error {
 	b := binary.LittleEndian.AppendUint64(nil, x.id)
 	b = append(b, x.token[:]...)
 	b = append(b, x.mr[:]...)
-	b = append(b, u64s(urts.MemoryAddr, x.e.Memory.Size())...)
+	b = append(b, u64s(urts.MemoryAddr, x.e.Memory.Size(), x.e.Memory.Free())...)
 	return writeFrame(c.c, msgLoaded, b, x.e.Memory.File())
 }
 
@@ -376,6 +397,8 @@ func (c *conn) attach(f *frame) error {
 	return c.loaded()
 }
 
+var errTooMany = errors.New("the most")
+
 // reserve counts an enclave before it is loaded.
 func (s *Server) reserve(x *entry) error {
 	s.mu.Lock()
@@ -384,9 +407,9 @@ func (s *Server) reserve(x *entry) error {
 	case s.closed:
 		return errors.New("the monitor is going down")
 	case len(s.enclaves) >= maxEnclaves:
-		return fmt.Errorf("there are %d enclaves, the most that this monitor takes", len(s.enclaves))
+		return fmt.Errorf("there are %d enclaves, %w that this monitor takes", len(s.enclaves), errTooMany)
 	case s.perUser[x.uid] >= maxPerUser && x.uid != 0:
-		return fmt.Errorf("user %d has %d enclaves, the most that one user gets", x.uid, s.perUser[x.uid])
+		return fmt.Errorf("user %d has %d enclaves, %w that one user gets", x.uid, s.perUser[x.uid], errTooMany)
 	}
 	s.next++
 	x.id = s.next
@@ -497,6 +520,18 @@ func (c *conn) ocall(call *urts.Call, index int, ms uint64) (uint32, error) {
 				return binary.LittleEndian.Uint32(f.payload), nil
 			case msgECall:
 				if err := c.ecall(&f, call); err != nil {
+					return statusOCall, err
+				}
+			case msgCall:
+				if err := c.call(&f, call); err != nil {
+					return statusOCall, err
+				}
+			case msgGrant:
+				if err := c.grant(&f); err != nil {
+					return statusOCall, err
+				}
+			case msgRevoke:
+				if err := c.revoke(&f); err != nil {
 					return statusOCall, err
 				}
 			default:

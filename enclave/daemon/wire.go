@@ -20,7 +20,8 @@ import (
 //
 // One connection is one line of work: a request has one answer before the next
 // request. ECALL is the exception: while it runs the daemon may send OCALL any
-// number of times, which is answered with ORET, after nested ECALLs perhaps.
+// number of times, which is answered with ORET, after nested ECALLs perhaps, and
+// FAULT, which is answered with GRANT.
 // Other threads of an application open a connection each and ATTACH.
 type kind uint16
 
@@ -37,10 +38,17 @@ const (
 	msgAnswer   kind = 9  // JSON -> JSON; likewise
 	msgEnter    kind = 10 // {6 u64: RDI RSI RDX R8 R9 R10} -> msgResult with the same at EEXIT, or msgDone with why not
 
-	msgLoaded kind = 0x101 // {u64 id, 16 token, 32 MRENCLAVE, u64 address, u64 size}, shared memory as descriptor
+	// For applications whose enclave reaches their own memory (flagApp).
+	msgGrant  kind = 11 // {u64 address, u64 size, u64 offset in the file, u32 writable} -> msgResult; or the answer to msgFault, where size 0 refuses
+	msgRevoke kind = 12 // {u64 address, u64 size} any number of times -> msgResult, when no thread of the enclave can reach them any more
+	msgSelf   kind = 13 // {} -> msgResult {512 TARGETINFO of the enclave, u64 start of ELRANGE, u64 its size, u32 a thread keeps its TCS}
+	msgCall   kind = 14 // {i64 index or command, u64 ms, u64 lowest address of the untrusted stack, u64 its size} -> msgDone
+
+	msgLoaded kind = 0x101 // {u64 id, 16 token, 32 MRENCLAVE, u64 address, u64 size, u64 free from here}, shared memory as descriptor
 	msgDone   kind = 0x102 // {u32 outcome, u32 status, text}
 	msgOCall  kind = 0x103 // {u64 index, u64 ms}
 	msgResult kind = 0x104 // as the request says
+	msgFault  kind = 0x105 // {u64 address}: the enclave touched memory of the application; answered by msgGrant
 	msgError  kind = 0x1ff // text: the request was refused; the connection goes on
 )
 
@@ -49,6 +57,7 @@ const (
 	flagDebug   = 1 << 0
 	flagDynamic = 1 << 1
 	flagBare    = 1 << 2
+	flagApp     = 1 << 3 // the last descriptor is the application's memory, a memfd; a refusal is a msgDone with its sgx_status_t
 )
 
 // Outcomes of an ECALL in msgDone.
@@ -63,7 +72,7 @@ const (
 const (
 	headSize   = 8
 	maxPayload = 1 << 20
-	maxFiles   = 2
+	maxFiles   = 3
 )
 
 // frame is one message.

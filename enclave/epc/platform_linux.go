@@ -24,6 +24,7 @@ type Platform struct {
 	mem     []byte
 	file    *os.File // of the EPC, which backends map page by page
 	pages   map[*monitor.Enclave]map[uint64]Mapping
+	regions map[*monitor.Enclave][]Region // of applications' memory
 	keeper  *pager.Pager
 	runner  Runner
 	refused map[string]uint64
@@ -38,7 +39,7 @@ type Mapping struct {
 // New makes a platform with an EPC of frames pages of 4096 bytes, on which what
 // runner returns runs the code.
 func New(frames int, o monitor.Options, runner func(*Platform) (Runner, error)) (*Platform, error) {
-	p := &Platform{pages: map[*monitor.Enclave]map[uint64]Mapping{}, refused: map[string]uint64{}}
+	p := &Platform{pages: map[*monitor.Enclave]map[uint64]Mapping{}, regions: map[*monitor.Enclave][]Region{}, refused: map[string]uint64{}}
 	var err error
 	if p.file, err = MemoryFile("epc", nil, int64(frames)*sgx.PageSize); err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func (p *Platform) Mode() string { return p.runner.Mode() }
 // outside of its range.
 func (p *Platform) NewThread(e *monitor.Enclave, shared ...Shared) (Thread, error) {
 	for _, s := range shared {
-		if s.Addr < e.Base()+e.Size() && e.Base() < s.Addr+s.Size {
+		if s.Size > 0 && s.Addr < e.Base()+e.Size() && e.Base() < s.Addr+s.Size {
 			return nil, fmt.Errorf("enclave: shared memory at %#x lies inside the enclave's range", s.Addr)
 		}
 	}
@@ -129,6 +130,7 @@ func (p *Platform) InUse() int { return p.keeper.InUse() }
 // holds Mu.
 func (p *Platform) Forget(e *monitor.Enclave) {
 	delete(p.pages, e)
+	delete(p.regions, e)
 	p.runner.Forget(e)
 }
 

@@ -13,7 +13,7 @@ import (
 // the application's memory as the enclave sees it.
 type Shared struct {
 	Addr uint64 // where the enclave finds it
-	Size uint64 // bytes, a multiple of the page size
+	Size uint64 // bytes, a multiple of the page size; 0: nothing until Grant
 	File *os.File
 }
 

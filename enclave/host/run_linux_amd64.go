@@ -71,6 +71,7 @@ func (t *Thread) run(c *monitor.CPU) (epc.Stop, error) {
 		var ws unix.WaitStatus
 		_, err := unix.Wait4(t.pid, &ws, unix.WALL, nil)
 		t.running.Store(false)
+		t.stops.Add(1)
 		if err != nil || !ws.Stopped() {
 			return epc.Stop{}, epc.ErrGone
 		}

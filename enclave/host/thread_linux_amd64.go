@@ -26,6 +26,10 @@ type Thread struct {
 	e     *monitor.Enclave
 	stale map[uint64]struct{} // addresses whose mapping changed; under p.Mu
 
+	fixed  []epc.Shared // mapped from the start
+	appFD  uint64       // the application's memory in the process; 0: none
+	shares []share      // changes of regions that are due; under p.Mu
+
 	pid     int
 	xsave   []byte // the process's whole XSAVE image
 	ask     chan func()
@@ -34,6 +38,7 @@ type Thread struct {
 	once    sync.Once
 	kick    atomic.Bool
 	running atomic.Bool
+	stops   atomic.Uint64 // how often it stopped
 }
 
 // NewThread implements epc.Runner: it starts a process for a thread of e, with
@@ -48,6 +53,9 @@ func (r *runner) NewThread(e *monitor.Enclave, shared ...epc.Shared) (epc.Thread
 	r.p.Mu.Lock()
 	defer r.p.Mu.Unlock()
 	r.p.Each(e, func(linear uint64, _ epc.Mapping) { t.stale[linear] = struct{}{} })
+	for _, region := range r.p.Regions(e) {
+		t.shares = append(t.shares, share{region, false})
+	}
 	r.threads[t] = struct{}{}
 	return t, nil
 }
@@ -156,6 +164,11 @@ func (t *Thread) confine(shared []epc.Shared) error {
 		}
 	}
 	for i, s := range shared {
+		if s.Size == 0 {
+			t.appFD = uint64(5 + i)
+			continue
+		}
+		t.fixed = append(t.fixed, s)
 		if err := t.mmap(s.Addr, s.Size, unix.PROT_READ|unix.PROT_WRITE, uint64(5+i), 0); err != nil {
 			return fmt.Errorf("enclave/host: map shared memory at %#x: %w", s.Addr, err)
 		}
@@ -230,6 +243,9 @@ func (t *Thread) mmap(addr, size, prot, fd, offset uint64) error {
 
 // sync brings the process's mappings up to date with the monitor's.
 func (t *Thread) sync() error {
+	if err := t.syncRegions(); err != nil {
+		return err
+	}
 	t.p.Mu.Lock()
 	changes := t.p.Changes(t.e, t.stale)
 	t.p.Mu.Unlock()

@@ -212,3 +212,17 @@ func (m *Monitor) EMODPE(c *CPU) Outcome {
 	m.mapPage(p, f)
 	return ok
 }
+
+// Trimmed reports whether the page at a linear address was trimmed and accepted,
+// so that EREMOVE may take it while threads are inside.
+func (m *Monitor) Trimmed(e *Enclave, linear uint64) bool {
+	p, _ := m.page(e, linear)
+	return p != nil && p.typ == sgx.PageTRIM && !p.modified
+}
+
+// Enterable reports whether there is a TCS at a linear address that the enclave
+// accepted.
+func (m *Monitor) Enterable(e *Enclave, linear uint64) bool {
+	p, _ := m.page(e, linear)
+	return p != nil && p.typ == sgx.PageTCS && !p.modified && linear%sgx.PageSize == 0
+}

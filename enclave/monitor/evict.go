@@ -112,6 +112,10 @@ func (m *Monitor) ETRACK(secs Frame) Outcome {
 	return ok
 }
 
+// Tracking reports whether a thread is still inside that entered before the
+// last ETRACK.
+func (e *Enclave) Tracking() bool { return e.tracking }
+
 // EWB evicts a blocked and tracked page (SDM, "EWB"): its ciphertext goes into
 // out, its version into an empty slot of a VA page.
 func (m *Monitor) EWB(f, va Frame, slot int, out *Evicted) Outcome {

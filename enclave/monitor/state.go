@@ -67,6 +67,9 @@ func (e *Enclave) Attributes() sgx.Attributes {
 	return a
 }
 
+// MiscSelect is what the enclave's SSA frames record beside registers.
+func (e *Enclave) MiscSelect() sgx.MiscSelect { return e.secs.MiscSelect }
+
 // MREnclave is the measurement, zero before EINIT.
 func (e *Enclave) MREnclave() [32]byte { return e.secs.MREnclave }
 

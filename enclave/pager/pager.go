@@ -50,6 +50,7 @@ type Pager struct {
 
 	cond     *sync.Cond // of the monitor's lock: something changed
 	evicting bool
+	waiting  int       // calls of Track
 	queue    list.List // of *page, resident and not on the way out, the oldest first
 	outside  int
 	evicted  uint64
@@ -114,9 +115,10 @@ func (p *Pager) Free(f monitor.Frame) {
 	p.cond.Broadcast()
 }
 
-// Left says that a thread left an enclave, which an eviction may wait for.
+// Left says that a thread left an enclave, which an eviction or Track may wait
+// for.
 func (p *Pager) Left() {
-	if p.evicting {
+	if p.evicting || p.waiting > 0 {
 		p.cond.Broadcast()
 	}
 }

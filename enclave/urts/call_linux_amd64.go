@@ -93,7 +93,7 @@ func (c *Call) ECall(index int, ms uint64, o CallFunc) error {
 	// The enclave left its own view of the stack in RSP; it may have taken space
 	// there (sgx_ocalloc). Such a value is the enclave's word, so look at it.
 	sp := c.s.cpu.Regs.RSP
-	if sp > c.s.stack || sp < c.s.stack-stackSize+4*room {
+	if sp > c.s.stack || sp < c.s.low+4*room {
 		return fmt.Errorf("urts: nested ECALL %d: the enclave left the stack at %#x, outside of its stack below %#x", index, sp, c.s.stack)
 	}
 	status, err := c.e.enter(c.s, int64(index), ms, (sp-room)&^63, o)
@@ -198,6 +198,10 @@ func (e *Enclave) enter(s *slot, command int64, ms, sp uint64, o CallFunc) (uint
 		if rdi == exitReturn {
 			return uint32(rsi), nil
 		}
+		if builtin(rdi) {
+			command, ms = cmdOReturn, uint64(e.modify(rdi, rsi))
+			continue
+		}
 		if rdi < 0 || o == nil {
 			command, ms = cmdOReturn, uint64(statusUnsupported)
 			continue
@@ -208,7 +212,7 @@ func (e *Enclave) enter(s *slot, command int64, ms, sp uint64, o CallFunc) (uint
 
 // statusUnsupported tells the enclave that nobody serves its OCALL
 // (SGX_ERROR_OCALL_NOT_ALLOWED, sgx_error.h).
-const statusUnsupported = 0x1002
+const statusUnsupported = 0x1008
 
 // round is one EENTER to the matching EEXIT, through any number of asynchronous
 // exits and exceptions that the enclave handles.
@@ -290,6 +294,14 @@ func (e *Enclave) outside(s *slot, l sgx.ENCLU, next uint64) error {
 // runInside lets the enclave run until it exits, or until an asynchronous exit:
 // then fault says whether an exception caused it that the enclave must see.
 func (e *Enclave) runInside(s *slot) (exited, fault bool, err error) {
+	exited, fault, err = e.runUntil(s)
+	if fault && e.reach(s) {
+		fault = false
+	}
+	return exited, fault, err
+}
+
+func (e *Enclave) runUntil(s *slot) (exited, fault bool, err error) {
 	for {
 		stop, err := s.t.Run(&s.cpu)
 		if err != nil {
@@ -332,6 +344,7 @@ func (e *Enclave) runInside(s *slot) (exited, fault bool, err error) {
 			return false, false, err
 		}
 		e.p.Pager().Left()
+		s.last = o
 		if !paged {
 			return false, !stop.Interrupt, nil
 		}

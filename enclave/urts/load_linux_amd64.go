@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 
 	"holdfast/enclave/epc"
@@ -32,6 +33,10 @@ type Options struct {
 	// there is none (EAUG), as the Linux driver does on SGX2; the enclave must
 	// accept it (EACCEPT).
 	Dynamic bool
+	// App is a file with the application's memory (a memfd): what Service.Fault
+	// grants of it, the enclave reaches at the application's addresses. It is
+	// the enclave's once Load succeeded. nil: the enclave reaches Memory alone.
+	App *os.File
 	// Bare is for enclaves without Intel's trusted runtime: nothing is called
 	// after EINIT. Use Enter instead of ECall.
 	Bare bool
@@ -55,6 +60,11 @@ type Enclave struct {
 	all     []*slot
 	ocalls  OCallFunc
 	dynamic bool
+	app     *os.File
+	bind    bool // a thread of the application keeps its thread here
+	shared  []epc.Shared
+	made    []uint64 // TCS pages made by the enclave, not yet entered
+	extra   int      // how many it made
 
 	mu     sync.Mutex
 	closed bool
@@ -68,9 +78,16 @@ type slot struct {
 	cpu   monitor.CPU
 	t     epc.Thread
 	stack uint64 // top
+	low   uint64 // bottom
+
+	fault func(addr uint64) (epc.Region, bool) // during an ECALL of Held
+	last  monitor.Outcome                      // what made it leave asynchronously
 }
 
 const stackSize = 256 << 10
+
+// maxMade is how many threads an enclave may make beside those of its image.
+const maxMade = 256
 
 // LeafError says that an SGX instruction refused.
 type LeafError struct {
@@ -105,7 +122,15 @@ func Load(p *epc.Platform, img *image.Image, o Options) (*Enclave, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Enclave{Memory: m, p: p, secs: monitor.NoFrame, ocalls: o.OCalls, dynamic: o.Dynamic}
+	e := &Enclave{Memory: m, p: p, secs: monitor.NoFrame, ocalls: o.OCalls, dynamic: o.Dynamic, bind: img.Metadata.TCSPolicy == 0, shared: []epc.Shared{{Addr: MemoryAddr, Size: uint64(len(m.b)), File: m.file}}}
+	if o.App != nil {
+		if err := p.CanOpen(); err != nil {
+			m.Close()
+			return nil, err
+		}
+		e.app = o.App
+		e.shared = append(e.shared, epc.Shared{File: o.App})
+	}
 	tcs, err := e.build(img, o)
 	if err == nil {
 		err = e.threads(tcs)
@@ -114,6 +139,7 @@ func Load(p *epc.Platform, img *image.Image, o Options) (*Enclave, error) {
 		err = e.initRuntime()
 	}
 	if err != nil {
+		e.app = nil // still the caller's
 		e.Close()
 		return nil, err
 	}
@@ -184,22 +210,32 @@ func (e *Enclave) build(img *image.Image, o Options) (tcs []uint64, err error) {
 }
 
 func (e *Enclave) threads(tcs []uint64) error {
-	e.slots = make(chan *slot, len(tcs))
+	e.slots = make(chan *slot, len(tcs)+maxMade)
 	for _, at := range tcs {
-		stack, err := e.Memory.Alloc(stackSize)
+		s, err := e.newSlot(at, true)
 		if err != nil {
-			return err
-		}
-		s := &slot{tcs: at, stack: stack + stackSize - 64}
-		s.cpu.XSave = make([]byte, sgx.XSaveLegacy+256)
-		s.cpu.Regs.XCR0 = 7
-		if s.t, err = e.p.NewThread(e.e, epc.Shared{Addr: MemoryAddr, Size: uint64(len(e.Memory.b)), File: e.Memory.file}); err != nil {
 			return err
 		}
 		e.all = append(e.all, s)
 		e.slots <- s
 	}
 	return nil
+}
+
+// newSlot starts a process for the thread at a TCS, with an untrusted stack in
+// Memory or without one.
+func (e *Enclave) newSlot(tcs uint64, own bool) (s *slot, err error) {
+	s = &slot{tcs: tcs}
+	if own {
+		if s.low, err = e.Memory.Alloc(stackSize); err != nil {
+			return nil, err
+		}
+		s.stack = s.low + stackSize - 64
+	}
+	s.cpu.XSave = make([]byte, sgx.XSaveLegacy+256)
+	s.cpu.Regs.XCR0 = 7
+	s.t, err = e.p.NewThread(e.e, e.shared...)
+	return s, err
 }
 
 // MREnclave is the enclave's measurement.
@@ -234,4 +270,7 @@ func (e *Enclave) Close() {
 		e.p.Forget(e.e)
 	}
 	e.Memory.Close()
+	if e.app != nil {
+		e.app.Close()
+	}
 }

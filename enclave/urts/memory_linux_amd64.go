@@ -43,13 +43,16 @@ func NewMemory(size int) (*Memory, error) {
 }
 
 // OpenMemory maps the shared memory that a monitor in another process passed;
-// the file belongs to it afterwards. It fails if the memory could become
-// shorter.
-func OpenMemory(f *os.File, size uint64) (*Memory, error) {
+// the file belongs to it afterwards. Below the address free the monitor uses it
+// itself. It fails if the memory could become shorter.
+func OpenMemory(f *os.File, size, free uint64) (*Memory, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(int(f.Fd()), &st)
 	if err == nil && (size == 0 || size%4096 != 0 || size > 1<<40 || uint64(st.Size) != size) {
 		err = fmt.Errorf("expected %d bytes, got %d", size, st.Size)
+	}
+	if err == nil && (free < MemoryAddr || free-MemoryAddr > size) {
+		err = fmt.Errorf("expected free space within it, got %#x", free)
 	}
 	if err == nil {
 		var seals int
@@ -61,7 +64,11 @@ func OpenMemory(f *os.File, size uint64) (*Memory, error) {
 		f.Close()
 		return nil, fmt.Errorf("urts: shared memory: %w", err)
 	}
-	return mapMemory(f, int(size))
+	m, err := mapMemory(f, int(size))
+	if err == nil {
+		m.next = max(m.next, free-MemoryAddr)
+	}
+	return m, err
 }
 
 func mapMemory(f *os.File, size int) (*Memory, error) {
@@ -78,6 +85,9 @@ func (m *Memory) File() *os.File { return m.file }
 
 // Size is the memory's size in bytes.
 func (m *Memory) Size() uint64 { return uint64(len(m.b)) }
+
+// Free is the address from which on Alloc has not given anything away.
+func (m *Memory) Free() uint64 { return MemoryAddr + m.next }
 
 // Close frees the memory.
 func (m *Memory) Close() {

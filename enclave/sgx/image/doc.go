@@ -52,7 +52,7 @@ type Image struct {
 // Metadata is what an SDK image says beside the pages.
 type Metadata struct {
 	Major, Minor uint32
-	TCSPolicy    uint32 // 1: a thread keeps its TCS
+	TCSPolicy    uint32 // 0: a thread of the application keeps its TCS; 1: any free one
 	TCSMinPool   uint32
 	// DynamicThreads, Heap and Stack tell a runtime with EDMM what it may add
 	// after EINIT; layout entries marked post-add.

@@ -46,6 +46,13 @@ const (
 	Scribble
 	Fill
 	Check
+	AcceptAs
+	Ask
+	Extend
+	Poke
+	Transform
+	StackCall
+	Touch
 )
 
 // Offsets in the enclave.

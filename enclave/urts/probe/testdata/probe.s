@@ -24,13 +24,14 @@ base:   mov     %rcx, %r15
         je      done
         cmp     $-2, %rdi
         je      oret
-        cmp     $13, %rdi
+        cmp     $20, %rdi
         ja      bad
         lea     table(%rip), %r8
         movslq  (%r8,%rdi,4), %r9
         add     %r8, %r9
         jmp     *%r9
 table:  .long   put-table, get-table, ocall-table, ud-table, report-table, seal-table, loop-table, call-table, peek-table, jump-table, accept-table, scribble-table, fill-table, check-table
+        .long   accept2-table, ask-table, emodpe-table, poke-table, transform-table, stack-table, hole-table
 
 done:   xor     %esi, %esi
 out:    mov     $-1, %rdi
@@ -47,7 +48,15 @@ get:    mov     DATA+base(%rip), %rax   # 1: give it back
         jmp     done
 ocall:  mov     $5, %edi                # 2: OCALL 5, its status is the result
         jmp     exit
-oret:   jmp     out                     # RSI is the OCALL's status
+oret:   mov     0x1c00(%r14), %r8       # RSI is the OCALL's status; a place in the SSA frame that nothing uses
+        test    %r8, %r8
+        jz      out
+        movq    $0, 0x1c00(%r14)        # the answer to command 19: its structure is at R8
+        mov     0x1c08(%r14), %r9
+        mov     8(%r8), %rax
+        inc     %rax
+        mov     %rax, 16(%r9)
+        jmp     out
 ud:     movabs  $0x1122334455667788, %r12  # 3: an exception that is handled
         movq    %r12, %xmm5
         ud2
@@ -142,6 +151,70 @@ check:  call_range                      # 13: are the numbers of fill still ther
         add     $4096, %rax
         dec     %rcx
         jnz     1b
+        jmp     done
+
+        .macro  secinfo                 # SECINFO from the flags in RAX, at RBX, in a frame's unused part
+        lea     0x1c40(%r14), %rbx
+        mov     %rax, (%rbx)
+        xor     %eax, %eax
+        .irp    o, 8, 16, 24, 32, 40, 48, 56
+        mov     %rax, \o(%rbx)
+        .endr
+        .endm
+accept2: lea    base(%rip), %rcx        # 14: EACCEPT of ms[2] pages from offset ms[0] as flags ms[1] say
+        add     (%rsi), %rcx
+        mov     16(%rsi), %rdx
+        mov     8(%rsi), %rax
+        secinfo
+1:      enclu   5
+        test    %rax, %rax
+        mov     %rax, %rsi
+        jnz     out
+        add     $4096, %rcx
+        dec     %rdx
+        jnz     1b
+        jmp     done
+ask:    mov     (%rsi), %rdi            # 15: OCALL ms[0] with structure ms[1], its status is the result
+        mov     8(%rsi), %rsi
+        jmp     exit
+emodpe: lea     base(%rip), %rcx        # 16: EMODPE of the page at offset ms[0] by flags ms[1]
+        add     (%rsi), %rcx
+        mov     8(%rsi), %rax
+        secinfo
+        enclu   6
+        jmp     done
+poke:   lea     base(%rip), %rdi        # 17: copy ms[1] bytes from ms[2] on to offset ms[0]
+        add     (%rsi), %rdi
+        mov     8(%rsi), %rcx
+        add     $16, %rsi
+        cld
+        rep movsb
+        jmp     done
+transform: mov  (%rsi), %r8             # 18: *ms[1] = *ms[0] ^ 0x5a, ms[2] bytes; both outside
+        mov     8(%rsi), %r9
+        mov     16(%rsi), %rcx
+        jrcxz   2f
+1:      movb    (%r8), %al
+        xor     $0x5a, %al
+        movb    %al, (%r9)
+        inc     %r8
+        inc     %r9
+        dec     %rcx
+        jnz     1b
+2:      jmp     done
+stack:  mov     %rsi, 0x1c08(%r14)      # 19: OCALL ms[0] with {ms[1], answer} on the untrusted stack; ms[2] = answer + 1
+        mov     (%rsi), %rdi
+        mov     8(%rsi), %rax
+        sub     $256, %rsp
+        and     $-64, %rsp
+        mov     %rax, (%rsp)
+        movq    $0, 8(%rsp)
+        mov     %rsp, %rsi
+        mov     %rsp, 0x1c00(%r14)
+        jmp     exit
+hole:   lea     base(%rip), %rax        # 20: write 1 to the page at offset ms[0]
+        add     (%rsi), %rax
+        movq    $1, (%rax)
         jmp     done
 
 except: lea     4096(%r14), %r8         # skip a two-byte instruction if it was #UD
