@@ -39,7 +39,7 @@ var systemProbes = []probe{
 	{"nft-queue", "the netfilter gate by an nftables rule instead of the compatible iptables target (a table is made and removed)", probeNFTQueue},
 	{"vlan", "the latch's test over a VLAN (8021q)", func() (string, error) { return probeLink(&netlink.Vlan{VlanId: 5}) }},
 	{"vxlan", "the latch's test over an overlay network", func() (string, error) { return probeLink(&netlink.Vxlan{VxlanId: 5, Port: 4789}) }},
-	{"tun", "the latch's test over a VPN", func() (string, error) { return openDevice("/dev/net/tun") }},
+	{"tun", "the latch's test over a VPN, and the benchmarks' wire with a round-trip time", func() (string, error) { return openDevice("/dev/net/tun") }},
 	{"kvm", "the later enclave backend on hardware virtualization", probeKVM},
 	{"vtpmx", "`holdfast tpm serve --vtpm-proxy`", func() (string, error) { return openDevice("/dev/vtpmx") }},
 	{"tpm", "`device:` with a real TPM", probeTPM},
