@@ -28,7 +28,8 @@ func Quantile(v []float64, q float64) float64 {
 	return s[i] + (at-float64(i))*(s[i+1]-s[i])
 }
 
-// Ratio is the median of paired ratios with its 95 % interval.
+// Ratio is the median of paired ratios (or differences, or values) with its
+// 95 % interval.
 type Ratio struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
@@ -49,6 +50,11 @@ func PairedRatio(a, b []float64) Ratio {
 			r = append(r, a[i]/b[i])
 		}
 	}
+	return interval(r)
+}
+
+// interval is the median of values with its bootstrap interval.
+func interval(r []float64) Ratio {
 	if len(r) == 0 {
 		return Ratio{}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/bench/latch"
+	"holdfast/bench/latch/baseline"
 	"holdfast/bench/stat"
 	"holdfast/test/chain"
 	"holdfast/test/host"
@@ -148,13 +149,13 @@ func benchReporter(cmd *cobra.Command, f benchLatchFlags) (string, latch.Results
 	defer os.RemoveAll(dir)
 	log := func(format string, a ...any) { fmt.Fprintf(cmd.ErrOrStderr(), "  "+format+"\n", a...) }
 	results, err := latch.Run(cmd.Context(), latch.Options{
-		Binary: self, Group: f.group, Points: f.points(), Log: log,
+		Binary: self, Group: f.group, Latency: seedLatency, Points: f.points(), Log: log,
 		Start: func(ctx context.Context, n *netns.Net, client, server *netns.Namespace, address string) (latch.Chain, error) {
 			if f.mode != "latch" {
 				return startMode(ctx, f.mode, self, dir, f.simulated, n, client, server, address)
 			}
 			return startBenchChain(ctx, chain.Options{
-				Binary: self, Dir: dir, Net: n, Client: client, Server: server, ServiceName: latch.ServiceName, Address: address,
+				Binary: self, Dir: dir, Net: n, Client: client, Server: server, ServiceName: baseline.ServiceName, Address: address,
 				Executable: self, AK: f.ak, Simulated: f.simulated, Log: log,
 			})
 		},

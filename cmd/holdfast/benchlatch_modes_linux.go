@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/bench/latch"
+	"holdfast/bench/latch/baseline"
 	"holdfast/latch/hold/cgroupskb"
 	"holdfast/test/netns"
 )
@@ -27,6 +28,7 @@ type modeChain struct {
 
 func (c *modeChain) ServerGroup() string { return c.server }
 func (c *modeChain) ClientGroup() string { return c.client }
+func (c *modeChain) Control() string     { return "" }
 func (c *modeChain) Logs() string        { return c.agent.Output() + c.gate.Output() }
 func (c *modeChain) Processes() map[string]int {
 	return map[string]int{"agent": c.agent.Pid(), "gate": c.gate.Pid()}
@@ -73,7 +75,7 @@ func startMode(ctx context.Context, mode, self, dir string, latency time.Duratio
 		gateMore = fmt.Sprintf("client:\n  name: bench\n  provider: {simulated: {name: x, algorithm: ES256, latency: %v, root: %q}}\n", latency, path("client.root"))
 		grade = "mutual"
 	}
-	conf := fmt.Sprintf("services:\n  %s:\n    agents: [\"tcp:%s:7443\"]\n    trust: machine.yaml\n    policy: policy.yaml\n", latch.ServiceName, host)
+	conf := fmt.Sprintf("services:\n  %s:\n    agents: [\"tcp:%s:7443\"]\n    trust: machine.yaml\n    policy: policy.yaml\n", baseline.ServiceName, host)
 	if mode == "mutual" {
 		conf += "    grade: " + grade + "\n" + gateMore
 	}

@@ -49,6 +49,9 @@ type Options struct {
 	// Simulated replaces the TPM by a simulated processor with this latency.
 	Simulated time.Duration
 	Log       func(format string, args ...any)
+
+	// Control opens the gate's control socket, Chain.Control.
+	Control bool
 }
 
 // agentPort is where the agent waits for gates.
@@ -117,6 +120,14 @@ func (c *Chain) TPM() string { return "swtpm:unix:" + c.path("private/tpm.sock")
 
 // KeyFile is the attestation key's file, encrypted by the TPM.
 func (c *Chain) KeyFile() string { return c.path("private/ak") }
+
+// Control is the gate's control socket, "" unless Options.Control was set.
+func (c *Chain) Control() string {
+	if !c.o.Control {
+		return ""
+	}
+	return c.path("private/gate.sock")
+}
 
 // Agent is the agent's address as gates name it.
 func (c *Chain) Agent() string { return "tcp:" + c.o.AgentHost + ":" + agentPort }

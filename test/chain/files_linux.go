@@ -86,8 +86,12 @@ func (c *Chain) writeFiles() error {
 		"AGENT", strconv.Quote(c.Agent()), "EXECUTABLE", executable)
 	agent = strings.Replace(agent, "GROUP", strconv.Quote(c.machineGroup), 1)
 	agent = strings.Replace(agent, "executables: [EXECUTABLE]", "executables: ["+strconv.Quote(c.o.Executable)+"]", 1)
+	gate := gateText
+	if c.o.Control {
+		gate += fmt.Sprintf("operations: {control: %q}\n", c.Control())
+	}
 	for name, text := range map[string]string{
-		"policy.yaml": policy, "agent.yaml": agent, "gate.yaml": strings.Replace(gateText, "GROUP", strconv.Quote(scope), 1),
+		"policy.yaml": policy, "agent.yaml": agent, "gate.yaml": strings.Replace(gate, "GROUP", strconv.Quote(scope), 1),
 	} {
 		if err := os.WriteFile(c.path(name), []byte(fill.Replace(text)), 0o644); err != nil {
 			return err
