@@ -110,7 +110,7 @@ func (s *stage) compare(ctx context.Context, p Point) (*Comparison, error) {
 	if s.link != nil {
 		c.Dropped = s.link.Dropped()
 	}
-	for i, side := range s.o.Sides {
+	for i, side := range s.o.Ways {
 		c.Sides = append(c.Sides, result(side, all[i], all[0]))
 	}
 	return c, nil

@@ -73,7 +73,7 @@ type Options struct {
 	Binary  string        // the holdfast program, which serves and loads as hidden commands
 	Group   string        // key exchange: x25519 or x25519mlkem768
 	Latency time.Duration // of a report of the baselines' SIMULATED processor
-	Sides   []Way         // nil: native and latch
+	Ways    []Way         // nil: native and latch
 	Points  []Point
 	Log     func(format string, args ...any)
 	// Start sets the chain up for the server that will listen on address, and
@@ -100,8 +100,8 @@ type stage struct {
 
 // open makes the network and starts everything. Call close.
 func open(ctx context.Context, o Options) (s *stage, err error) {
-	if len(o.Sides) == 0 {
-		o.Sides = []Way{Native(), Latched("latch")}
+	if len(o.Ways) == 0 {
+		o.Ways = []Way{Native(), Latched("latch")}
 	}
 	s = &stage{o: o}
 	defer func() {
@@ -155,7 +155,7 @@ func (s *stage) start(ctx context.Context) error {
 	if err := s.client.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("2048 65000"), 0) }); err != nil {
 		return err
 	}
-	for i, side := range s.o.Sides {
+	for i, side := range s.o.Ways {
 		group := ""
 		if side.Latch {
 			var err error
@@ -176,7 +176,7 @@ func (s *stage) start(ctx context.Context) error {
 		}
 		s.servers = append(s.servers, p)
 	}
-	for i, side := range s.o.Sides {
+	for i, side := range s.o.Ways {
 		if _, err := s.sample(ctx, i, Point{Concurrency: 8, Time: 300 * time.Millisecond}); err != nil {
 			return fmt.Errorf("warm-up, %s: %w\n%s", side.Name, err, s.logs())
 		}
@@ -197,7 +197,7 @@ func (s *stage) kitFlags() []string {
 
 func (s *stage) address(side int) string {
 	port := firstPort + side
-	if s.o.Sides[side].Latch {
+	if s.o.Ways[side].Latch {
 		port = latchPort
 	}
 	return netns.ServerV4 + ":" + strconv.Itoa(port)
@@ -206,7 +206,7 @@ func (s *stage) address(side int) string {
 // processes are those whose CPU time a side pays for, besides the client.
 func (s *stage) processes(side int) map[string]int {
 	pids := map[string]int{"server": s.servers[side].Pid()}
-	if s.o.Sides[side].Latch {
+	if s.o.Ways[side].Latch {
 		for name, pid := range s.chain.Processes() {
 			pids[name] = pid
 		}
@@ -215,7 +215,7 @@ func (s *stage) processes(side int) map[string]int {
 }
 
 func (s *stage) clientGroup(side int) string {
-	if s.o.Sides[side].Latch {
+	if s.o.Ways[side].Latch {
 		return s.chain.ClientGroup()
 	}
 	return ""
@@ -239,7 +239,7 @@ func (s *stage) sample(ctx context.Context, side int, p Point) (measured, error)
 		return measured{}, err
 	}
 	out, err := s.client.RunCommand(netns.Command{
-		Args: append([]string{s.o.Binary, "bench", "load", "--design", s.o.Sides[side].Design, "--address", s.address(side), "--concurrency", strconv.Itoa(p.Concurrency),
+		Args: append([]string{s.o.Binary, "bench", "load", "--design", s.o.Ways[side].Design, "--address", s.address(side), "--concurrency", strconv.Itoa(p.Concurrency),
 			"--time", p.Time.String(), "--size", strconv.FormatInt(p.Size, 10)}, s.kitFlags()...),
 		Group: s.clientGroup(side), Time: p.Time + exchangeTime + 20*time.Second,
 	})
@@ -278,9 +278,9 @@ func clocks(pids map[string]int) (map[string]time.Duration, error) {
 
 // rounds takes the samples of a point: in each round one of every side, in turn.
 func (s *stage) rounds(ctx context.Context, p Point) ([][]measured, error) {
-	out := make([][]measured, len(s.o.Sides))
+	out := make([][]measured, len(s.o.Ways))
 	for range p.Pairs {
-		for i, side := range s.o.Sides {
+		for i, side := range s.o.Ways {
 			m, err := s.sample(ctx, i, p)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w\n%s", side.Name, err, s.logs())

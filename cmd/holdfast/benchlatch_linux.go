@@ -31,6 +31,10 @@ type benchLatchFlags struct {
 	simulated time.Duration
 	only      int
 	mode      string
+
+	baselines, sizes, rtt, goals bool
+	rounds                       int
+	plot                         string
 }
 
 func init() {
@@ -42,7 +46,10 @@ func init() {
 agent and plainly, sample by sample in turn, at concurrency 64, 16 and 1. The reporter is a
 SIMULATED processor with a P-256 key that takes 3.369 ms for each report, one after the other, as
 the hardware of the published measurements did; then our TPM at concurrency 64 (and, without
---quick, slower processors). --ak and --simulated choose one reporter instead.`,
+--quick, slower processors). --ak and --simulated choose one reporter instead.
+
+--baselines, --sizes, --rtt and --goals compare the latch with other designs of attested channels
+and with the project's goals; each is one run of some minutes.`,
 			RunE: func(cmd *cobra.Command, _ []string) error { return benchLatch(cmd, g, f) },
 		}
 		c.Flags().BoolVar(&f.quick, "quick", false, "fewer pairs and reporters: about three minutes")
@@ -51,7 +58,12 @@ the hardware of the published measurements did; then our TPM at concurrency 64 (
 		c.Flags().StringVar(&f.ak, "ak", "", "only our TPM, with an attestation key of this algorithm: ML-DSA-65 or ECC-P256; with --simulated that processor's")
 		c.Flags().DurationVar(&f.simulated, "simulated", 0, "only a SIMULATED processor with this latency")
 		c.Flags().StringVar(&f.mode, "mode", "latch", "latch; mutual (both machines attest, each by a SIMULATED processor); batch (a watcher in the gate's place)")
-		c.Flags().IntVar(&f.only, "concurrency", 0, "only this concurrency (64, 16 or 1)")
+		c.Flags().IntVar(&f.only, "concurrency", 0, "only this concurrency (64, 16 or 1; 4 too with --baselines, any with --sizes)")
+		c.Flags().BoolVar(&f.baselines, "baselines", false, "native TLS, nested tunnel, RA-TLS, TLS+RA, a gateway with application-layer encryption and the latch at concurrency 1 to 64; mutual sessions; batch: six minutes")
+		c.Flags().BoolVar(&f.sizes, "sizes", false, "the same with requests of 1 KB to 64 MB: six minutes")
+		c.Flags().BoolVar(&f.rtt, "rtt", false, "the same over round-trip times of 0.3 to 100 ms: six minutes")
+		c.Flags().IntVar(&f.rounds, "rounds", 0, "samples of each way in --baselines, --sizes, --rtt and --goals (default: what fits the time)")
+		c.Flags().StringVar(&f.plot, "plot", "", "write tables (Markdown) and charts (SVG) of these four into this folder")
 		return c
 	})
 }
@@ -60,6 +72,13 @@ func benchLatch(cmd *cobra.Command, g *globals, f benchLatchFlags) error {
 	for _, name := range []string{"root", "netns", "bpf", "cgroup-bpf", "bpffs"} {
 		if h := host.Has(name); !h.Present {
 			return unsupportedError(fmt.Errorf("this machine lacks %s: %s", h.Name, h.Fact))
+		}
+	}
+	if runs := f.comparisons(); len(runs) > 1 {
+		return usageError(errors.New("--baselines, --sizes, --rtt, --goals: one at a time"))
+	} else {
+		for name, run := range runs {
+			return benchDesigns(cmd, g, f, name, run)
 		}
 	}
 	switch f.mode {
@@ -105,6 +124,9 @@ func benchLatch(cmd *cobra.Command, g *globals, f benchLatchFlags) error {
 	}
 	return nil
 }
+
+// serviceOfBench is the name of the service under load.
+const serviceOfBench = baseline.ServiceName
 
 // otherReporter is a result with another reporter than the first.
 type otherReporter struct {
@@ -155,7 +177,7 @@ func benchReporter(cmd *cobra.Command, f benchLatchFlags) (string, latch.Results
 				return startMode(ctx, f.mode, self, dir, f.simulated, n, client, server, address)
 			}
 			return startBenchChain(ctx, chain.Options{
-				Binary: self, Dir: dir, Net: n, Client: client, Server: server, ServiceName: baseline.ServiceName, Address: address,
+				Binary: self, Dir: dir, Net: n, Client: client, Server: server, ServiceName: serviceOfBench, Address: address,
 				Executable: self, AK: f.ak, Simulated: f.simulated, Log: log,
 			})
 		},
