@@ -29,7 +29,7 @@ func daParameters(c *call) tpm2.RC {
 	}
 	p := &c.st.perm
 	p.maxTries, p.recoveryTime, p.lockoutRecovery = tries, recovery, lockout
-	p.failedTries = 0
+	// failedTries stays: fewer tries than were used up mean lockout at once.
 	c.st.volatile.healTimer = c.now()
 	return tpm2.RCSuccess
 }

@@ -36,6 +36,8 @@ func readCurve(r *tpm2.Reader) *tpmcrypto.Curve {
 // curveHash is the hash that ECC_Parameters names for a curve's KDF.
 func curveHash(c *tpmcrypto.Curve) tpm2.Alg {
 	switch {
+	case c.ID == tpmcrypto.SM2:
+		return tpm2.AlgSM3_256
 	case c.Bits <= 256:
 		return tpm2.AlgSHA256
 	case c.Bits <= 384:
@@ -167,8 +169,8 @@ func (c *call) decryptingKey() (*object, tpm2.RC) {
 	return o, tpm2.RCSuccess
 }
 
-// zGen2Phase is TPM2_ZGen_2Phase (Part 3, 14.7) with two ECDH: the static keys
-// of both sides, and the ephemeral ones.
+// zGen2Phase is TPM2_ZGen_2Phase (Part 3, 14.7): two ECDH, of the static keys
+// of both sides and of the ephemeral ones, or the one point of MQV or SM2.
 func zGen2Phase(c *call) tpm2.RC {
 	qs, qe := c.readPoint(), c.readPoint()
 	r := c.next()
@@ -189,7 +191,7 @@ func zGen2Phase(c *call) tpm2.RC {
 	if k := o.pub.Parms.Scheme.Alg; k != tpm2.AlgNull && k != scheme {
 		return tpm2.RCScheme.Parameter(3)
 	}
-	if scheme != tpm2.AlgECDH { // the only one that this TPM has
+	if scheme == tpm2.AlgNull {
 		return tpm2.RCScheme.Parameter(3)
 	}
 	curve := o.curve()
@@ -210,11 +212,17 @@ func zGen2Phase(c *call) tpm2.RC {
 	if err != nil {
 		return tpm2.RCKey.Handle(1)
 	}
-	z1, err := priv.ECDH(static.X, static.Y)
-	if err != nil {
-		return tpm2.RCNoResult
+	var z1, z2 tpmcrypto.Point
+	switch scheme {
+	case tpm2.AlgECMQV:
+		z1, err = priv.MQV(d, static, ephemeral)
+	case tpm2.AlgSM2:
+		z1, err = priv.SM2Exchange(d, static, ephemeral)
+	default:
+		if z1, err = priv.ECDH(static.X, static.Y); err == nil {
+			z2, err = curve.Mult(d, ephemeral)
+		}
 	}
-	z2, err := curve.Mult(d, ephemeral)
 	if err != nil {
 		return tpm2.RCNoResult
 	}

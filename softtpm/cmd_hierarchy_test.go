@@ -136,6 +136,10 @@ func TestDictionaryAttack(t *testing.T) {
 		}
 	}
 	write(testIndex, testIndex, "1234", 0).with("pw").refused(t, p, "locked out", tpm2.RCLockout)
+	// Other parameters do not give the tries back.
+	params(3, 3600, 3600).ok(t, p)
+	params(2, 3600, 3600).ok(t, p)
+	write(testIndex, testIndex, "1234", 0).with("pw").refused(t, p, "still locked out", tpm2.RCLockout)
 	by(tpm2.CCDictionaryAttackLockReset, tpm2.RHOwner, nil).refused(t, p, "owner", tpm2.RCValue.Handle(1))
 	by(tpm2.CCDictionaryAttackLockReset, tpm2.RHLockout, nil).ok(t, p)
 	write(testIndex, testIndex, "1234", 0).with("pw").ok(t, p)

@@ -134,9 +134,13 @@ func (t *TPM) shareSecret(o *object, label string) (secret, encrypted []byte, rc
 		if err != nil {
 			return nil, nil, tpm2.RCKey
 		}
+		oaep, rc := secretHash(o)
+		if rc != tpm2.RCSuccess {
+			return nil, nil, rc
+		}
 		secret = t.random(h.Size())
 		// The OAEP label has its terminating zero (Part 1, B.4).
-		encrypted, err = k.EncryptOAEP(secretHash(o), t.rng, secret, append([]byte(label), 0))
+		encrypted, err = k.EncryptOAEP(oaep, t.rng, secret, append([]byte(label), 0))
 		if err != nil {
 			return nil, nil, tpm2.RCKey
 		}
@@ -171,12 +175,16 @@ func (t *TPM) shareSecret(o *object, label string) (secret, encrypted []byte, rc
 }
 
 // secretHash is the hash of OAEP in secret sharing: the scheme's if the key
-// has one, else its nameAlg (Part 1, B.4).
-func secretHash(o *object) tpmcrypto.Hash {
-	if o.pub.Parms.Scheme.Alg == tpm2.AlgOAEP {
-		return tpmcrypto.Hash(o.pub.Parms.Scheme.Hash)
+// has one, else its nameAlg. TPM_RC_VALUE if the key has another scheme (Part 1,
+// 43.10, labeled KEM of RSA).
+func secretHash(o *object) (tpmcrypto.Hash, tpm2.RC) {
+	switch o.pub.Parms.Scheme.Alg {
+	case tpm2.AlgOAEP:
+		return tpmcrypto.Hash(o.pub.Parms.Scheme.Hash), tpm2.RCSuccess
+	case tpm2.AlgNull:
+		return tpmcrypto.Hash(o.pub.NameAlg), tpm2.RCSuccess
 	}
-	return tpmcrypto.Hash(o.pub.NameAlg)
+	return 0, tpm2.RCValue
 }
 
 // recoverSecret decrypts what shareSecret encrypted to o, which must have its
@@ -193,7 +201,11 @@ func recoverSecret(o *object, label string, encrypted []byte) ([]byte, tpm2.RC) 
 		if len(encrypted) != k.Size() {
 			return nil, tpm2.RCSize
 		}
-		s, err := k.DecryptOAEP(secretHash(o), encrypted, append([]byte(label), 0))
+		oaep, rc := secretHash(o)
+		if rc != tpm2.RCSuccess {
+			return nil, rc
+		}
+		s, err := k.DecryptOAEP(oaep, encrypted, append([]byte(label), 0))
 		if err != nil || len(s) > h.Size() {
 			return nil, tpm2.RCValue
 		}

@@ -73,7 +73,7 @@ func TestSchemeOfAnotherKey(t *testing.T) {
 		own  []tpm2.Alg
 	}{
 		{"HMAC", addKey(t, p, hmacKeyObject("key", null, tpm2.ObjectSignEncrypt|tpm2.ObjectUserWithAuth)), []tpm2.Alg{tpm2.AlgHMAC}},
-		{"ECC", createPrimaryKey(t, p, tpm2.RHOwner, eccTemplate(attrsSign, tpm2.NoScheme)).h, []tpm2.Alg{tpm2.AlgECDSA, tpm2.AlgECSchnorr}},
+		{"ECC", createPrimaryKey(t, p, tpm2.RHOwner, eccTemplate(attrsSign, tpm2.NoScheme)).h, []tpm2.Alg{tpm2.AlgECDSA, tpm2.AlgECSchnorr, tpm2.AlgSM2}},
 		{"RSA", createPrimaryKey(t, p, tpm2.RHOwner, rsaSigner(tpm2.AlgNull)).h, []tpm2.Alg{tpm2.AlgRSASSA, tpm2.AlgRSAPSS}},
 		{"ML-DSA", createPrimaryKey(t, p, tpm2.RHOwner, mldsaTemplate(tpm2.MLDSA44, attrsSign, false)).h, nil},
 	}

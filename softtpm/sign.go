@@ -59,7 +59,7 @@ func schemeFits(t, a tpm2.Alg) bool {
 	case tpm2.AlgRSA:
 		return a == tpm2.AlgRSASSA || a == tpm2.AlgRSAPSS
 	case tpm2.AlgECC:
-		return a == tpm2.AlgECDSA || a == tpm2.AlgECDAA || a == tpm2.AlgECSchnorr
+		return a == tpm2.AlgECDSA || a == tpm2.AlgECDAA || a == tpm2.AlgECSchnorr || a == tpm2.AlgSM2
 	case tpm2.AlgKeyedHash:
 		return a == tpm2.AlgHMAC
 	}
@@ -114,7 +114,7 @@ func (c *call) signDigest(o *object, s tpm2.Scheme, context, digest []byte) (tpm
 			return sig, tpm2.RCSize // the key is too short for the digest
 		}
 		return sig, tpm2.RCSuccess
-	case tpm2.AlgECDSA, tpm2.AlgECSchnorr, tpm2.AlgECDAA:
+	case tpm2.AlgECDSA, tpm2.AlgECSchnorr, tpm2.AlgSM2, tpm2.AlgECDAA:
 		k, err := o.ecPrivate()
 		if err != nil {
 			return sig, tpm2.RCKey
@@ -124,6 +124,8 @@ func (c *call) signDigest(o *object, s tpm2.Scheme, context, digest []byte) (tpm
 			sig.R, sig.S, err = k.SignECDSA(digest)
 		case tpm2.AlgECSchnorr:
 			sig.R, sig.S, err = k.SignSchnorr(th, c.t.rng, digest)
+		case tpm2.AlgSM2:
+			sig.R, sig.S, err = k.SignSM2(digest)
 		default:
 			r, rc := c.takeCommit(o.curve(), s.Count)
 			if rc != tpm2.RCSuccess {
@@ -195,13 +197,16 @@ func verifyDigest(o *object, sig *tpm2.Signature, context, digest []byte) tpm2.R
 			return verdict(k.VerifyPKCS1(th, digest, sig.Sig))
 		}
 		return verdict(k.VerifyPSS(th, digest, sig.Sig))
-	case tpm2.AlgECDSA, tpm2.AlgECSchnorr:
+	case tpm2.AlgECDSA, tpm2.AlgECSchnorr, tpm2.AlgSM2:
 		k, err := o.ecPublic()
 		if err != nil {
 			return tpm2.RCKey
 		}
-		if sig.Alg == tpm2.AlgECDSA {
+		switch sig.Alg {
+		case tpm2.AlgECDSA:
 			return verdict(k.VerifyECDSA(digest, sig.R, sig.S))
+		case tpm2.AlgSM2:
+			return verdict(k.VerifySM2(digest, sig.R, sig.S))
 		}
 		return verdict(k.VerifySchnorr(th, digest, sig.R, sig.S))
 	case tpm2.AlgHMAC:
@@ -259,7 +264,7 @@ func readSignature(r *tpm2.Reader) (s tpm2.Signature) {
 		return s
 	}
 	switch s.Alg {
-	case tpm2.AlgSM2, tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
+	case tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
 		r.Fail(tpm2.RCScheme)
 	case tpm2.AlgMLDSA:
 	default:

@@ -32,7 +32,7 @@ func readHashNull(r *tpm2.Reader) tpm2.Alg {
 // schemeImplemented fails r unless the engine has the scheme.
 func schemeImplemented(r *tpm2.Reader, s tpm2.Scheme, rc tpm2.RC) {
 	switch s.Alg {
-	case tpm2.AlgSM2, tpm2.AlgECMQV, tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
+	case tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
 		r.Fail(rc)
 	}
 	if s.HasHash() && !hashImplemented(s.Hash) {
@@ -201,7 +201,7 @@ func checkAttributes(parent *object, p *tpm2.Public) tpm2.RC {
 // isSignScheme says whether a is a signing scheme of an RSA or ECC key.
 func isSignScheme(a tpm2.Alg) bool {
 	switch a {
-	case tpm2.AlgRSASSA, tpm2.AlgRSAPSS, tpm2.AlgECDSA, tpm2.AlgECDAA, tpm2.AlgECSchnorr:
+	case tpm2.AlgRSASSA, tpm2.AlgRSAPSS, tpm2.AlgECDSA, tpm2.AlgECDAA, tpm2.AlgECSchnorr, tpm2.AlgSM2:
 		return true
 	}
 	return false
@@ -284,7 +284,7 @@ func checkOwnSchemes(p *tpm2.Public) tpm2.RC {
 			return tpm2.RCScheme
 		}
 	default:
-		if s != tpm2.AlgNull && isSignScheme(s) {
+		if s != tpm2.AlgNull && s != tpm2.AlgSM2 && isSignScheme(s) { // SM2 is a key exchange too
 			return tpm2.RCScheme
 		}
 	}

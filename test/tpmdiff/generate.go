@@ -37,6 +37,8 @@ type object struct {
 	auth   string
 	made   int // step with field "public"; 0 if it came from outside
 	public bool
+
+	nameAlg, oaep tpm2.Alg // of keys from outside: nameAlg, hash of an OAEP scheme
 }
 
 // blob is what Create, Import or ObjectChangeAuth return.

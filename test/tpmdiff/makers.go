@@ -78,12 +78,24 @@ var makers = []maker{
 	}},
 	{tpm2.CCGetTestResult, 1, func(g *gen, s *step) {}},
 	{tpm2.CCStartAuthSession, 30, func(g *gen, s *step) {
-		key, bind := fixed(tpm2.RHNull), fixed(tpm2.RHNull)
-		if g.one(20) {
+		key, salt := fixed(tpm2.RHNull), g.some(30, nil, 32)
+		switch o := g.saltKey(); {
+		case g.one(20):
 			key = g.anyObj().h
+		case o != nil && !g.one(3):
+			key = o.h
+			s.salt, salt = o.salt()
 		}
-		if g.one(20) {
+		bind := fixed(tpm2.RHNull)
+		switch o := g.anyObj(); {
+		case g.one(12):
 			bind = g.hierarchy()
+			s.bindAuth = g.auths[bind.value]
+		case o.h.step != 0 && !o.public && g.one(12):
+			bind, s.bindAuth = o.h, o.auth
+		case len(g.nv) > 0 && g.one(20):
+			x := g.index()
+			bind, s.bindAuth = fixed(x.h), x.auth
 		}
 		s.on(key, bind)
 		hash := g.goodHash()
@@ -91,7 +103,7 @@ var makers = []maker{
 			hash = g.hash()
 		}
 		nonce := make([]byte, 16)
-		s.add(sized(g.some(15, nonce, 64)), sized(g.some(30, nil, 32)))
+		s.add(sized(g.some(15, nonce, 64)), sized(salt))
 		s.raw(func(w *tpm2.Writer) { w.U8(pick(g, []uint8{0, 0, 1, 1, 1, 3, 2})) })
 		s.raw(func(w *tpm2.Writer) { g.symDef(w, true) })
 		s.raw(func(w *tpm2.Writer) { w.Alg(hash) })
@@ -104,7 +116,10 @@ var makers = []maker{
 	}},
 	{tpm2.CCCreatePrimary, 35, func(g *gen, s *step) {
 		k := eccStorage
-		if g.one(2) {
+		switch {
+		case g.one(200): // costs swtpm most of a second
+			k = rsaSign + kind(g.Intn(3))
+		case g.one(2):
 			k = kind(g.Intn(int(aesKey) + 1))
 		}
 		s.byPermanent(g, g.hierarchy())
@@ -589,7 +604,7 @@ var makers = []maker{
 		s.raw(func(w *tpm2.Writer) { w.U16(n) })
 		s.raw(func(w *tpm2.Writer) { w.U16(pick(g, []uint16{0, 0, 0, 1, 8, 65535})) })
 	}},
-	{tpm2.CCNVReadLock, 3, func(g *gen, s *step) { s.onIndex(g) }},
+	{tpm2.CCNVReadLock, 4, func(g *gen, s *step) { s.onIndex(g) }},
 	{tpm2.CCNVChangeAuth, 2, func(g *gen, s *step) {
 		x := g.index()
 		s.by(g, fixed(x.h), x.auth).add(sized([]byte(g.newAuth())))

@@ -44,6 +44,14 @@ func (g *gen) learn(s *step) {
 	case tpm2.CCLoadExternal:
 		sens, area := split(s)
 		o := object{h: from(s.id), kind: kindOf(area), public: len(sens) == 0}
+		var pub tpm2.Public
+		r := tpm2.NewReader(area)
+		if pub.UnmarshalNull(r); r.Code() == tpm2.RCSuccess {
+			o.nameAlg, o.oaep = pub.NameAlg, tpm2.AlgNull
+			if pub.Parms.Scheme.Alg == tpm2.AlgOAEP {
+				o.oaep = pub.Parms.Scheme.Hash
+			}
+		}
 		if len(sens) > 4 {
 			r := tpm2.NewReader(sens)
 			r.U16()

@@ -10,6 +10,7 @@ import (
 	"crypto/hmac"
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"holdfast/tpm2"
 )
@@ -37,8 +38,11 @@ type result struct {
 	fields map[string][]byte // by the names of outputs
 }
 
-// session is the client's half of a session, without salt or binding.
+// session is the client's half of a session.
 type session struct {
+	key       []byte // sessionKey, of salt and bound entity
+	bind      handle
+	bindAuth  string
 	handle    tpm2.Handle
 	hash      tpm2.Alg
 	policy    bool
@@ -223,12 +227,16 @@ func (s *side) authorize(st *step, params []byte, w *tpm2.Writer) ([]use, error)
 			switch {
 			case u.s.policy && u.s.password:
 				out.HMAC = []byte(u.auth.value)
-			case len(u.value) > 0:
+			case len(u.s.key)+len(u.value) > 0:
 				h, err := s.cpHash(st, u.s.hash, params)
 				if err != nil {
 					return nil, err
 				}
-				m := hmac.New(u.s.hash.New, u.value)
+				key := append(bytes.Clone(u.s.key), u.value...)
+				if u.s.boundTo(st, i, u.auth.value) {
+					key = u.s.key
+				}
+				m := hmac.New(u.s.hash.New, key)
 				m.Write(h)
 				m.Write(u.nonce)
 				m.Write(u.s.nonceTPM)
@@ -248,20 +256,28 @@ func (s *side) authorize(st *step, params []byte, w *tpm2.Writer) ([]use, error)
 	return used, nil
 }
 
-// paramKey is the key of parameter encryption: sessionKey (none here) and the
-// authValue of the entity that the session authorizes (Part 1, 19.2).
+// boundTo says whether the session is bound to the entity that it authorizes
+// in step st, whose authValue is then not in the HMAC key.
+func (s *session) boundTo(st *step, i int, value string) bool {
+	return !s.policy && i < len(st.handles) && st.handles[i] == s.bind &&
+		strings.TrimRight(value, "\x00") == strings.TrimRight(s.bindAuth, "\x00")
+}
+
+// paramKey is the key of parameter encryption: sessionKey and the authValue of
+// the entity that the session authorizes (Part 1, 19.2).
 func (u *use) paramKey(i, handles int) []byte {
+	k := bytes.Clone(u.s.key)
 	if i < handles {
-		return bytes.TrimRight([]byte(u.auth.value), "\x00")
+		k = append(k, bytes.TrimRight([]byte(u.auth.value), "\x00")...)
 	}
-	return nil
+	return k
 }
 
 // crypt encrypts or decrypts a parameter in place (Part 1, 21).
 func (s *session) crypt(key, newer, older, data []byte, encrypt bool) {
 	switch s.sym.Alg {
 	case tpm2.AlgXOR:
-		mask := kdfa(s.sym.Hash, key, "XOR", newer, older, len(data)*8)
+		mask := kdfa(s.hash, key, "XOR", newer, older, len(data)*8)
 		for i := range data {
 			data[i] ^= mask[i]
 		}
@@ -411,12 +427,18 @@ func (s *side) learn(st *step, r *result) {
 	switch st.cc {
 	case tpm2.CCStartAuthSession:
 		p := tpm2.NewReader(s.bytes(param{{bytes: joined(st.params)}}))
-		p.Sized(1 << 15)
+		nonceCaller := p.Sized(1 << 15)
 		p.Sized(1 << 15)
 		x := &session{handle: r.handle, policy: p.U8() != 0, nonceTPM: bytes.Clone(r.fields["nonceTPM"][2:])}
 		x.sym.Unmarshal(p)
 		x.hash = p.Alg()
 		if x.hash.IsHash() {
+			null := fixed(tpm2.RHNull)
+			if st.handles[0] != null || st.handles[1] != null { // Part 1, 19.6.8
+				secret := append(bytes.TrimRight([]byte(st.bindAuth), "\x00"), st.salt...)
+				x.key = kdfa(x.hash, secret, "ATH", x.nonceTPM, nonceCaller, 8*x.hash.DigestSize())
+				x.bind, x.bindAuth = st.handles[1], st.bindAuth
+			}
 			s.sessions[st.id] = x
 		}
 	case tpm2.CCPolicyAuthValue, tpm2.CCPolicyPassword, tpm2.CCPolicyRestart:

@@ -19,6 +19,9 @@ type step struct {
 	auth    []auth
 	params  []param
 	twists  []twist
+
+	salt     []byte // StartAuthSession: what the encrypted salt holds
+	bindAuth string // StartAuthSession: authValue of the entity that it binds
 }
 
 // powerCycle is the code of a step that is no command.

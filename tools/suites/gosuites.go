@@ -42,7 +42,7 @@ func (c *config) goSuite(t *table, name string) error {
 		if err != nil {
 			return err
 		}
-		env := []string{"GOFLAGS=-mod=mod", "GOWORK=off", "HOLDFAST_SUITES_TPM=" + tpm, "CGO_ENABLED=0"}
+		env := []string{"GOFLAGS=-mod=mod " + os.Getenv("GOFLAGS"), "GOWORK=off", "HOLDFAST_SUITES_TPM=" + tpm, "CGO_ENABLED=0"}
 		if tpm == reference {
 			env[3] = "CGO_ENABLED=1"
 		}

@@ -12,25 +12,59 @@ import (
 	"filippo.io/nistec"
 )
 
-// Curve is one of the NIST prime curves. Values come from CurveByID only.
+// Curve is a prime curve of prime order: the NIST curves, BN-P256, and the one
+// of SM2. Values come from CurveByID only.
 type Curve struct {
 	ID   uint16 // TPM_ECC_CURVE (Part 2, 6.4)
 	Bits int    // size of the field and of the order in bits
 
-	std  elliptic.Curve
-	ops  pointOps
+	std elliptic.Curve // nil for curves that the standard library lacks
+	ops pointOps
+	domain
 	n    *bigmod.Modulus // order
 	nm1  *bigmod.Modulus // order - 1
+	nm2  []byte          // order - 2
 	wide *bigmod.Modulus // odd, large enough for any digest and for Size()+8 octets
 }
 
+// domain are the parameters of y² = x³ + ax + b over the field of p, with a
+// generator of order n and cofactor 1.
+type domain struct{ p, a, b, gx, gy, n *big.Int }
+
 // Curve identifiers of Part 2, 6.4.
 const (
-	P224 uint16 = 0x0002
-	P256 uint16 = 0x0003
-	P384 uint16 = 0x0004
-	P521 uint16 = 0x0005
+	P224   uint16 = 0x0002
+	P256   uint16 = 0x0003
+	P384   uint16 = 0x0004
+	P521   uint16 = 0x0005
+	BNP256 uint16 = 0x0010
+	SM2    uint16 = 0x0020
 )
+
+// domains of the curves that the standard library lacks: BN-P256 of ISO/IEC
+// 15946-5 (the algorithm registry's TPM_ECC_BN_P256), SM2's of GM/T 0003.5.
+var domains = map[uint16]domain{
+	BNP256: {
+		p: number("fffffffffffcf0cd46e5f25eee71a49f0cdc65fb12980a82d3292ddbaed33013"), a: number("0"), b: number("3"), gx: number("1"), gy: number("2"),
+		n: number("fffffffffffcf0cd46e5f25eee71a49e0cdc65fb1299921af62d536cd10b500d"),
+	},
+	SM2: {
+		p:  number("fffffffeffffffffffffffffffffffffffffffff00000000ffffffffffffffff"),
+		a:  number("fffffffeffffffffffffffffffffffffffffffff00000000fffffffffffffffc"),
+		b:  number("28e9fa9e9d9f5e344d5a9e4bcf6509a7f39789f515ab8f92ddbcbd414d940e93"),
+		gx: number("32c4ae2c1f1981195f9904466a39c9948fe30bbff2660be1715a4589334c74c7"),
+		gy: number("bc3736a2f4f6779c59bdcee36b692153d0a9877cc62a474002df32e52139f0a0"),
+		n:  number("fffffffeffffffffffffffffffffffff7203df6b21c6052b53bbf40939d54123"),
+	},
+}
+
+func number(hex string) *big.Int {
+	n, ok := new(big.Int).SetString(hex, 16)
+	if !ok {
+		panic("tpmcrypto: " + hex + " is no number")
+	}
+	return n
+}
 
 // ErrPoint says that a point is not on the curve, has a coordinate out of
 // range, or is the point at infinity.
@@ -49,10 +83,19 @@ var curves = sync.OnceValue(func() map[uint16]*Curve {
 		{ID: P256, std: elliptic.P256(), ops: nist[*nistec.P256Point]{nistec.NewP256Point}},
 		{ID: P384, std: elliptic.P384(), ops: nist[*nistec.P384Point]{nistec.NewP384Point}},
 		{ID: P521, std: elliptic.P521(), ops: nist[*nistec.P521Point]{nistec.NewP521Point}},
+		{ID: BNP256}, {ID: SM2},
 	} {
-		n := c.std.Params().N
-		c.Bits = c.std.Params().BitSize
+		if c.std != nil {
+			p := c.std.Params()
+			c.domain = domain{p.P, new(big.Int).Sub(p.P, big.NewInt(3)), p.B, p.Gx, p.Gy, p.N}
+		} else {
+			c.domain = domains[c.ID]
+			c.ops = newGeneric(&c.domain)
+		}
+		n := c.domain.n
+		c.Bits = c.domain.p.BitLen()
 		c.n = mustModulus(n.Bytes())
+		c.nm2 = new(big.Int).Sub(n, big.NewInt(2)).Bytes()
 		c.nm1 = mustModulus(new(big.Int).Sub(n, big.NewInt(1)).Bytes())
 		all := make([]byte, max(c.Size()+8, MaxDigest)+1)
 		for i := range all {
@@ -77,7 +120,7 @@ func mustModulus(b []byte) *bigmod.Modulus {
 func CurveByID(id uint16) *Curve { return curves()[id] }
 
 // CurveIDs lists the implemented curves in the order of their ids.
-func CurveIDs() []uint16 { return []uint16{P224, P256, P384, P521} }
+func CurveIDs() []uint16 { return []uint16{P224, P256, P384, P521, BNP256, SM2} }
 
 // Size returns the size of a coordinate and of a scalar in octets.
 func (c *Curve) Size() int { return (c.Bits + 7) / 8 }
@@ -88,11 +131,10 @@ type CurveParameters struct{ P, A, B, Gx, Gy, N, H []byte }
 // Parameters returns the curve's parameters, each with Size octets but for the
 // cofactor H, which is the single octet 1.
 func (c *Curve) Parameters() CurveParameters {
-	p := c.std.Params()
+	d := &c.domain
 	fill := func(x *big.Int) []byte { return x.FillBytes(make([]byte, c.Size())) }
 	return CurveParameters{
-		P: fill(p.P), A: fill(new(big.Int).Sub(p.P, big.NewInt(3))), B: fill(p.B),
-		Gx: fill(p.Gx), Gy: fill(p.Gy), N: fill(p.N), H: []byte{1},
+		P: fill(d.p), A: fill(d.a), B: fill(d.b), Gx: fill(d.gx), Gy: fill(d.gy), N: fill(d.n), H: []byte{1},
 	}
 }
 
@@ -194,7 +236,7 @@ func (c *Curve) Sub(p, q Point) (Point, error) {
 	}
 	y := new(big.Int).SetBytes(q.Y) // public values: big.Int may be used
 	if y.Sign() != 0 {
-		y.Sub(c.std.Params().P, y)
+		y.Sub(c.domain.p, y)
 	}
 	return c.Add(p, Point{q.X, y.FillBytes(make([]byte, c.Size()))})
 }

@@ -16,7 +16,7 @@ import (
 type ECPublic struct {
 	Curve *Curve
 	Point
-	std *ecdsa.PublicKey
+	std *ecdsa.PublicKey // nil if the standard library lacks the curve
 }
 
 // NewECPublic checks the point (see CheckPoint).
@@ -24,6 +24,9 @@ func NewECPublic(c *Curve, x, y []byte) (*ECPublic, error) {
 	p, err := c.CheckPoint(x, y)
 	if err != nil {
 		return nil, err
+	}
+	if c.std == nil {
+		return &ECPublic{Curve: c, Point: p}, nil
 	}
 	enc, err := c.encode(p.X, p.Y)
 	if err != nil {
@@ -40,8 +43,8 @@ func NewECPublic(c *Curve, x, y []byte) (*ECPublic, error) {
 // Zero, and safe for concurrent use.
 type ECPrivate struct {
 	ECPublic
-	d   []byte // Curve.Size() octets
-	std *ecdsa.PrivateKey
+	d   []byte            // Curve.Size() octets
+	std *ecdsa.PrivateKey // nil if the standard library lacks the curve
 }
 
 // GenerateEC makes a key from Size()+8 octets of rand: d = (c mod (n-1)) + 1
@@ -69,6 +72,17 @@ func NewECPrivate(c *Curve, d []byte) (*ECPrivate, error) {
 	s, err := c.scalar(d)
 	if err != nil {
 		return nil, err
+	}
+	if c.std == nil {
+		n, err := bigmod.NewNat().SetBytes(s, c.n)
+		if err != nil || n.IsZero() == 1 {
+			return nil, ErrScalar
+		}
+		p, err := c.BaseMult(s)
+		if err != nil {
+			return nil, err
+		}
+		return &ECPrivate{ECPublic: ECPublic{Curve: c, Point: p}, d: s}, nil
 	}
 	std, err := ecdsa.ParseRawPrivateKey(c.std, s)
 	if err != nil {
@@ -111,8 +125,11 @@ func (k *ECPrivate) ECDH(x, y []byte) (Point, error) {
 // SignECDSA signs a digest of any size, of which ECDSA uses the leftmost bits
 // (FIPS 186-5, 6.4.1). r and s have Size octets.
 func (k *ECPrivate) SignECDSA(digest []byte) (r, s []byte, err error) {
-	if k.std == nil {
+	if k.d == nil {
 		return nil, nil, errErased
+	}
+	if k.std == nil {
+		return k.signGeneric(digest)
 	}
 	ri, si, err := ecdsa.Sign(Random, k.std, digest)
 	if err != nil {
@@ -127,6 +144,9 @@ func (k *ECPrivate) SignECDSA(digest []byte) (r, s []byte, err error) {
 func (p *ECPublic) VerifyECDSA(digest, r, s []byte) error {
 	if len(r) > p.Curve.Size() || len(s) > p.Curve.Size() {
 		return ErrSignature
+	}
+	if p.std == nil {
+		return p.verifyGeneric(digest, r, s)
 	}
 	if !ecdsa.Verify(p.std, digest, new(big.Int).SetBytes(r), new(big.Int).SetBytes(s)) {
 		return ErrSignature

@@ -165,7 +165,7 @@ func (c *Curve) HashToPoint(h Hash, s2, y2 []byte) (Point, error) {
 	if d == nil {
 		return Point{}, ErrDigestSize
 	}
-	p := mustModulus(c.std.Params().P.Bytes())
+	p := mustModulus(c.domain.p.Bytes())
 	x, err := bigmod.NewNat().SetBytes(d, c.wide)
 	if err != nil {
 		return Point{}, err

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/ecdh"
 	"encoding/hex"
+	"fmt"
 	"math/big"
 	"testing"
 )
@@ -16,12 +17,12 @@ func eachCurve(t *testing.T, f func(t *testing.T, c *Curve)) {
 		if c == nil || c.ID != id {
 			t.Fatalf("curve %d is not its own", id)
 		}
-		t.Run(c.std.Params().Name, func(t *testing.T) { f(t, c) })
+		t.Run(fmt.Sprintf("curve %#x", id), func(t *testing.T) { f(t, c) })
 	}
 }
 
 func TestCurves(t *testing.T) {
-	if CurveByID(0) != nil || CurveByID(0x20) != nil {
+	if CurveByID(0) != nil || CurveByID(0x11) != nil {
 		t.Error("a curve that is not implemented")
 	}
 	eachCurve(t, func(t *testing.T, c *Curve) {
@@ -195,7 +196,11 @@ func TestECSignatures(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := other.Public()
-		for _, h := range Hashes() {
+		hashes := Hashes()
+		if c.std == nil {
+			hashes = []Hash{SHA1, SM3_256, SHA512} // slow
+		}
+		for _, h := range hashes {
 			d := h.Sum([]byte("message"))
 			type verify func(p *ECPublic, d, r, s []byte) error
 			check := func(name string, r, s []byte, err error, v verify) {
