@@ -50,13 +50,14 @@ func (c *Comparison) Table() string {
 	return t.String()
 }
 
-// What a table or chart has along its other axis.
+// Axis is what a table or chart has along its other axis.
 type Axis struct {
 	Head  string
 	value func(*Comparison) float64
 	name  func(*Comparison) string
 }
 
+// Axes of tables and charts.
 var (
 	ByConcurrency = Axis{"concurrency", func(c *Comparison) float64 { return float64(c.Concurrency) }, func(c *Comparison) string { return strconv.Itoa(c.Concurrency) }}
 	BySize        = Axis{"bytes of the request", func(c *Comparison) float64 { return float64(c.Size) }, func(c *Comparison) string { return Bytes(c.Size) }}
@@ -79,6 +80,7 @@ type Value struct {
 	get  func(*SideResult) stat.Ratio
 }
 
+// Values of tables and charts.
 var (
 	Rate = Value{"connections/s over native TLS", func(s *SideResult) stat.Ratio { return s.OverNative }}
 	Time = Value{"median time in ms", func(s *SideResult) stat.Ratio {
@@ -106,6 +108,9 @@ func Matrix(cs []Comparison, a Axis, v Value) string {
 	return t.String()
 }
 
+// colour keeps the colours of a design the same in every chart.
+var colour = map[string]int{"native": 1, "nested": 2, "ra-tls": 3, "tls-ra": 4, "tls-ra-batched": 5, "gateway": 6, "latch": 7}
+
 // Chart draws the same: a line for each side over a logarithmic axis.
 func Chart(cs []Comparison, a Axis, v Value, title, note string, logY bool) *plot.Chart {
 	c := &plot.Chart{Title: title, Note: note, X: plot.Axis{Label: a.Head, Log: true}, Y: plot.Axis{Label: v.Head, Log: logY}}
@@ -114,7 +119,7 @@ func Chart(cs []Comparison, a Axis, v Value, title, note string, logY bool) *plo
 		c.X.Names = append(c.X.Names, a.name(&cs[i]))
 	}
 	for j, s := range cs[0].Sides {
-		line := plot.Series{Name: s.Title, Dashed: j == 0}
+		line := plot.Series{Name: s.Title, Dashed: s.Name == Native().Name, Colour: colour[s.Name]}
 		for i := range cs {
 			r := v.get(&cs[i].Sides[j])
 			line.Points = append(line.Points, plot.Point{X: a.value(&cs[i]), Y: r.Median, Low: r.Low, High: r.High})

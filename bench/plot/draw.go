@@ -40,14 +40,14 @@ func (a *Axis) name(i int, v float64) string {
 	return number(v)
 }
 
-func (w *writer) line(i int, s Series, x, y scale) {
+func (w *writer) line(s Series, x, y scale) {
 	var path []string
 	for _, p := range s.Points {
 		path = append(path, fmt.Sprintf("%.1f,%.1f", x.at(p.X), y.at(p.Y)))
-		w.whisker(x.at(p.X), p, y, colours[i])
-		w.f(`<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`, x.at(p.X), y.at(p.Y), colours[i])
+		w.whisker(x.at(p.X), p, y, colours[s.Colour-1])
+		w.f(`<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`, x.at(p.X), y.at(p.Y), colours[s.Colour-1])
 	}
-	w.f(`<polyline points="%s" fill="none" stroke="%s" stroke-width="1.8"%s/>`, strings.Join(path, " "), colours[i], dash(s.Dashed))
+	w.f(`<polyline points="%s" fill="none" stroke="%s" stroke-width="1.8"%s/>`, strings.Join(path, " "), colours[s.Colour-1], dash(s.Dashed))
 }
 
 func (w *writer) whisker(at float64, p Point, y scale, colour string) {
@@ -61,7 +61,7 @@ func (w *writer) bars(c *Chart, i int, s Series, x, y scale) {
 	each := (x.at(1) - x.at(0)) * 0.8 / float64(len(c.Series))
 	for _, p := range s.Points {
 		from := x.at(p.X) + each*(float64(i)-float64(len(c.Series))/2)
-		w.f(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`, from, y.at(p.Y), each-1, max(0, y.from-y.at(p.Y)), colours[i])
+		w.f(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`, from, y.at(p.Y), each-1, max(0, y.from-y.at(p.Y)), colours[s.Colour-1])
 		w.whisker(from+each/2, p, y, "#000")
 	}
 }
@@ -77,9 +77,9 @@ func (w *writer) legend(i int, s Series, bars bool) {
 	y := float64(top + 8 + 20*i)
 	x := float64(left + plotW + 20)
 	if bars {
-		w.f(`<rect x="%.1f" y="%.1f" width="14" height="10" fill="%s"/>`, x+4, y-5, colours[i])
+		w.f(`<rect x="%.1f" y="%.1f" width="14" height="10" fill="%s"/>`, x+4, y-5, colours[s.Colour-1])
 	} else {
-		w.f(`<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="1.8"%s/>`, x, y, x+22, y, colours[i], dash(s.Dashed))
+		w.f(`<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="1.8"%s/>`, x, y, x+22, y, colours[s.Colour-1], dash(s.Dashed))
 	}
 	w.text(x+28, y+4, "start", "", s.Name)
 }

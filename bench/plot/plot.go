@@ -39,6 +39,7 @@ type Axis struct {
 type Series struct {
 	Name   string
 	Dashed bool
+	Colour int // 1 to 8; 0: that of its place
 	Points []Point
 }
 
@@ -116,10 +117,16 @@ func (c *Chart) SVG() ([]byte, error) {
 	w.text(left, 26, "start", ` font-size="16" font-weight="bold"`, c.Title)
 	w.axes(c, x, y, xTicks, yTicks)
 	for i, s := range c.Series {
+		if s.Colour == 0 {
+			s.Colour = i + 1
+		}
+		if s.Colour < 1 || s.Colour > len(colours) {
+			return nil, fmt.Errorf("plot: colour %d, expected 1 to %d", s.Colour, len(colours))
+		}
 		if c.Bars {
 			w.bars(c, i, s, x, y)
 		} else {
-			w.line(i, s, x, y)
+			w.line(s, x, y)
 		}
 		w.legend(i, s, c.Bars)
 	}

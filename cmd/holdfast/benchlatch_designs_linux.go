@@ -43,7 +43,7 @@ func (f benchLatchFlags) comparisons() map[string]func(*comparison, context.Cont
 		asked bool
 		run   func(*comparison, context.Context) error
 	}{
-		"baselines": {f.baselines, (*comparison).baselines}, "sizes": {f.sizes, (*comparison).sizes}, "rtt": {f.rtt, (*comparison).rtt},
+		"baselines": {f.baselines, (*comparison).baselines}, "sizes": {f.sizes, (*comparison).sizes}, "rtt": {f.rtt, (*comparison).rtt}, "goals": {f.goals, (*comparison).goals},
 	} {
 		if x.asked {
 			out[name] = x.run

@@ -62,6 +62,7 @@ and with the project's goals; each is one run of some minutes.`,
 		c.Flags().BoolVar(&f.baselines, "baselines", false, "native TLS, nested tunnel, RA-TLS, TLS+RA, a gateway with application-layer encryption and the latch at concurrency 1 to 64; mutual sessions; batch: six minutes")
 		c.Flags().BoolVar(&f.sizes, "sizes", false, "the same with requests of 1 KB to 64 MB: six minutes")
 		c.Flags().BoolVar(&f.rtt, "rtt", false, "the same over round-trip times of 0.3 to 100 ms: six minutes")
+		c.Flags().BoolVar(&f.goals, "goals", false, "one table: every goal of the project's page on the latch beside the published figure and ours: six minutes")
 		c.Flags().IntVar(&f.rounds, "rounds", 0, "samples of each way in --baselines, --sizes, --rtt and --goals (default: what fits the time)")
 		c.Flags().StringVar(&f.plot, "plot", "", "write tables (Markdown) and charts (SVG) of these four into this folder")
 		return c

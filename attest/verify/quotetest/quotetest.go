@@ -2,7 +2,7 @@
 
 // Package quotetest makes quotes for tests, with software keys in place of a
 // TPM, so that tests of verification and policy can also make what no TPM
-// would sign. Nothing but tests may use it: its keys are in no TPM.
+// would sign. Nothing but tests and benchmarks may use it: its keys are in no TPM.
 //
 // Start with New, change the Machine's fields, and call Quote.
 package quotetest

@@ -23,7 +23,7 @@ import (
 )
 
 var gateway = Design{
-	Name: "gateway", Title: "gateway, application-layer encryption", Attests: true,
+	Name: "gateway", Title: "gateway, body encrypted too", Attests: true,
 	server: func(k *Kit) (Server, error) { return newGateway(k) },
 	client: func(k *Kit) (Client, error) { return newGatewayClient(k) },
 }
