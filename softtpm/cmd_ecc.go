@@ -55,7 +55,11 @@ func eccParameters(c *call) tpm2.RC {
 	p := curve.Parameters()
 	c.out.U16(curve.ID)
 	c.out.U16(uint16(curve.Bits))
-	tpm2.Scheme{Alg: tpm2.AlgKDF1SP800_56A, Hash: curveHash(curve)}.Marshal(&c.out)
+	kdf := tpm2.Scheme{Alg: tpm2.AlgKDF1SP800_56A, Hash: curveHash(curve)}
+	if curve.ID == tpmcrypto.BNP256 { // made for ECDAA; the registry names no KDF
+		kdf = tpm2.NoScheme
+	}
+	kdf.Marshal(&c.out)
 	tpm2.NoScheme.Marshal(&c.out)
 	for _, b := range [][]byte{p.P, p.A, p.B, p.Gx, p.Gy, p.N, p.H} {
 		c.out.Sized(b)

@@ -102,6 +102,11 @@ func (p *pair) both(sequence []*step) (*difference, error) {
 		return nil, nil
 	}
 	p.succeeded[s.cc]++
+	for _, t := range s.twists {
+		if t.kind == twistAuthByte { // a nonce that the client does not know: it cannot decrypt
+			return nil, nil
+		}
+	}
 	if p.choice(sequence, s, nil) {
 		return nil, nil
 	}

@@ -129,12 +129,16 @@ func (c *Curve) Size() int { return (c.Bits + 7) / 8 }
 type CurveParameters struct{ P, A, B, Gx, Gy, N, H []byte }
 
 // Parameters returns the curve's parameters, each with Size octets but for the
-// cofactor H, which is the single octet 1.
+// cofactor H and a coefficient A of zero, which are single octets.
 func (c *Curve) Parameters() CurveParameters {
 	d := &c.domain
 	fill := func(x *big.Int) []byte { return x.FillBytes(make([]byte, c.Size())) }
+	a := fill(d.a)
+	if d.a.Sign() == 0 {
+		a = []byte{0}
+	}
 	return CurveParameters{
-		P: fill(d.p), A: fill(d.a), B: fill(d.b), Gx: fill(d.gx), Gy: fill(d.gy), N: fill(d.n), H: []byte{1},
+		P: fill(d.p), A: a, B: fill(d.b), Gx: fill(d.gx), Gy: fill(d.gy), N: fill(d.n), H: []byte{1},
 	}
 }
 
