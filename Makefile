@@ -13,7 +13,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo devel)
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build install demo test test-full check fuzz fuzz-diff soak deb bench esr generate clean go-version
+.PHONY: help build urts install demo test test-full check fuzz fuzz-diff soak deb bench esr generate clean go-version
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,8 +24,13 @@ go-version:
 build: go-version ## build the one binary, bin/holdfast
 	@$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/holdfast ./cmd/holdfast
 
-install: build ## install bin/holdfast to PREFIX/bin (default /usr/local)
+urts: ## build libsgx_urts.so, on which built SGX applications run, into bin/sgx (needs gcc)
+	@sdk/urts/build.sh bin/sgx
+
+install: build ## install bin/holdfast to PREFIX/bin (default /usr/local), and libsgx_urts.so where there is gcc
 	install -D -m 0755 bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast
+	@if command -v $${CC:-gcc} >/dev/null; then sdk/urts/build.sh $(DESTDIR)$(PREFIX)/lib/holdfast/sgx && echo "installed $(PREFIX)/lib/holdfast/sgx/libsgx_urts.so"; \
+	  else echo "no C compiler here: libsgx_urts.so is not installed"; fi
 
 demo: go-version ## set up, then run the main job on real nginx and curl (needs root or sudo)
 	@tools/setup/packages.sh demo
@@ -54,7 +59,7 @@ fuzz: go-version ## run every fuzz target for FUZZTIME (default 30s); appends to
 fuzz-diff: go-version ## compare our TPM with swtpm for DIFFTIME (default 2m), from SEED on
 	@$(GO) test ./test/tpmdiff -run TestDifferential -v -timeout 0 -diff.sequences 0 -diff.time $(DIFFTIME) -diff.seed $(SEED) -diff.most 50
 
-deb: build ## a Debian package in out/ (needs dpkg-deb)
+deb: build ## a Debian package in out/ (needs dpkg-deb; with libsgx_urts.so where there is gcc)
 	@packaging/deb.sh bin/holdfast "$(VERSION)" "$$($(GO) env GOARCH | sed 's/^386$$/i386/; s/^arm$$/armhf/')"
 
 soak: build ## half an hour of 10,000 sessions with gates and agents killed (SOAK=2m for less); series in bench/results/soak.csv

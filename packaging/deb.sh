@@ -14,6 +14,8 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 install -D -m 755 "$binary" "$root/usr/bin/holdfast"
+# For LD_LIBRARY_PATH alone: in a folder of its own it takes no other library's place.
+if [ "$arch" = amd64 ] && command -v "${CC:-gcc}" >/dev/null; then "$here/../sdk/urts/build.sh" "$root/usr/lib/holdfast/sgx"; fi
 for u in "$here"/systemd/*.service; do install -D -m 644 "$u" "$root/usr/lib/systemd/system/$(basename "$u")"; done
 install -D -m 644 "$here/config/logrotate" "$root/etc/logrotate.d/holdfast"
 "$binary" man --dir "$root/usr/share/man/man1"

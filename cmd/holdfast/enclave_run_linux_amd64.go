@@ -182,6 +182,8 @@ func runEnclave(ctx context.Context, file string, where *running, calls, enters 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	// An enclave that never comes back ends with the connection that loaded it.
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	start := time.Now()
 	e, err := where.load(c, file)
 	if err != nil {

@@ -145,11 +145,11 @@ func (c *conn) run() {
 	stop := make(chan struct{})
 	defer func() {
 		close(stop)
-		c.c.Close()
 		c.release()
 		if c.own {
 			c.s.remove(c.x)
 		}
+		c.c.Close() // last: who waits for it knows that the enclave is gone
 		c.s.mu.Lock()
 		delete(c.s.conns, c.c)
 		c.s.mu.Unlock()

@@ -4,7 +4,7 @@
 // what an enclave can do and try what it must not (testdata/probe.s). Nothing but tests
 // may use it: the key that signs it is public.
 //
-// Call [Image] for an image to load, [SGXS] and [Files] for one as files.
+// Call [Image] for an image to load, [SGXS], [Files] and [SignedSO] for one as files.
 package probe
 
 import (
@@ -78,7 +78,7 @@ var Signer = sync.OnceValues(func() (*rsa.PrivateKey, error) {
 	return k.(*rsa.PrivateKey), nil
 })
 
-// Image is the enclave with the given numbers of threads (up to 20) and of heap
+// Image is the enclave with the given numbers of threads (up to 5) and of heap
 // pages, which are not measured; change, if there is one, is called before it
 // is signed.
 func Image(threads, heap int, change func(*image.Image)) (*image.Image, error) {
