@@ -17,10 +17,13 @@ import (
 
 // Memory is the resident memory of gate and agent in MB (1,000,000 bytes).
 type Memory struct {
-	Sessions int                `json:"sessions"`  // live
-	Idle     map[string]float64 `json:"idle_mb"`   // by process, before
-	Live     map[string]float64 `json:"live_mb"`   // with the sessions open
-	Kernel   float64            `json:"kernel_mb"` // what the machine's available memory shrank by meanwhile, clients and servers included
+	Sessions int                `json:"sessions"` // live
+	Idle     map[string]float64 `json:"idle_mb"`  // by process, before
+	Live     map[string]float64 `json:"live_mb"`  // with the sessions open
+	// Of Live: pages of the process's own (the rest are the program file's and
+	// buffers shared with the kernel).
+	Own    map[string]float64 `json:"own_mb"`
+	Kernel float64            `json:"kernel_mb"` // what the machine's available memory shrank by meanwhile, clients and servers included
 }
 
 // MeasureMemory opens sessions through the latch and keeps them.
@@ -31,7 +34,7 @@ func MeasureMemory(ctx context.Context, o Options, count int) (*Memory, error) {
 	}
 	defer s.close()
 	m := &Memory{Sessions: count}
-	if m.Idle, err = s.resident(); err != nil {
+	if m.Idle, err = s.resident("VmRSS:"); err != nil {
 		return nil, err
 	}
 	before, err := available()
@@ -62,7 +65,10 @@ func MeasureMemory(ctx context.Context, o Options, count int) (*Memory, error) {
 		return nil, err
 	}
 	m.Kernel = before - after
-	if m.Live, err = s.resident(); err != nil {
+	if m.Live, err = s.resident("VmRSS:"); err != nil {
+		return nil, err
+	}
+	if m.Own, err = s.resident("RssAnon:"); err != nil {
 		return nil, err
 	}
 	input.Close()
@@ -70,10 +76,10 @@ func MeasureMemory(ctx context.Context, o Options, count int) (*Memory, error) {
 }
 
 // resident is the resident memory of the chain's processes in MB.
-func (s *stage) resident() (map[string]float64, error) {
+func (s *stage) resident(kind string) (map[string]float64, error) {
 	out := map[string]float64{}
 	for name, pid := range s.chain.Processes() {
-		v, err := field(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:")
+		v, err := field(fmt.Sprintf("/proc/%d/status", pid), kind)
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ import (
 )
 
 // comparisonLimit bounds each of --baselines, --sizes, --rtt and --goals.
-const comparisonLimit = 8 * time.Minute
+const comparisonLimit = 10 * time.Minute
 
 // comparison is one of these commands.
 type comparison struct {
