@@ -13,7 +13,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo devel)
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build urts install demo test test-full check fuzz fuzz-diff soak deb bench esr generate clean go-version
+.PHONY: help build urts install demo test test-full check fuzz fuzz-diff soak deb bench bench-latch esr generate clean go-version
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ bench: build ## quick benchmarks of latch and TPM beside their peers, results in
 	@tools/setup/packages.sh demo test
 	@$(SUDO) bin/holdfast bench latch --quick --csv bench/results/latch.csv
 	@$(SUDO) bin/holdfast bench tpm --quick --csv bench/results/tpm.csv
+
+bench-latch: build ## goals, other designs, sizes, round-trip times: half an hour on a quiet machine; tables, charts, CSV in bench/results
+	@tools/setup/packages.sh demo test
+	@for v in goals baselines sizes rtt; do $(SUDO) bin/holdfast bench latch --$$v --csv bench/results/latch-$$v.csv --plot bench/results || exit 1; done
 
 esr: build ## the laboratory: seven designs of attested channels against the relay's adversaries
 	@bin/holdfast esr lab $(ESRFLAGS)
