@@ -230,6 +230,8 @@ var caps = map[string]struct {
 	"properties-fixed":       {tpm2.CapTPMProperties, uint32(tpm2.PTFixed), 256},
 	"properties-variable":    {tpm2.CapTPMProperties, uint32(tpm2.PTVar), 256},
 	"ecc-curves":             {tpm2.CapECCCurves, 0, 256},
+	"act":                    {tpm2.CapACT, uint32(tpm2.RHACT0), 16},
+	"buffer-size":            {tpm2.CapBufferSize, 0, 1},
 	"handles-transient":      {tpm2.CapHandles, uint32(tpm2.HandleTransientFirst), 254},
 	"handles-persistent":     {tpm2.CapHandles, uint32(tpm2.HandlePersistentFirst), 254},
 	"handles-permanent":      {tpm2.CapHandles, uint32(tpm2.HandlePermanentFirst), 254},
@@ -297,6 +299,12 @@ func capability(t *tss.TPM, c tpm2.Cap, first, count uint32) ([]string, error) {
 		}
 		for _, v := range d.Curves {
 			add(uint32(v), "%v: 0x%x", v, uint16(v))
+		}
+		for _, a := range d.ACTs {
+			add(uint32(a.Handle), "0x%x: timeout %d, attributes 0x%x", uint32(a.Handle), a.Timeout, a.Attributes)
+		}
+		if c == tpm2.CapBufferSize {
+			add(first, "%d", d.BufferSize)
 		}
 		for _, h := range d.Handles {
 			add(uint32(h), "0x%x", uint32(h))

@@ -85,6 +85,9 @@ func (c *config) goTree(name, tpm string) (string, error) {
 		}
 	}
 	edits := []string{"go", "mod", "edit"}
+	for _, r := range c.replaces {
+		edits = append(edits, "-replace="+r)
+	}
 	if tpm != reference {
 		inside := filepath.Join(base, "go-tpm-tools", "simulator", "internal")
 		if err := os.RemoveAll(inside); err != nil {
@@ -97,6 +100,11 @@ func (c *config) goTree(name, tpm string) (string, error) {
 			return "", err
 		}
 		edits = append(edits, "-require=holdfast@v0.0.0", "-replace=holdfast="+c.repo)
+		if err := must(filepath.Join(base, "go-tpm-tools"), []string{"GOFLAGS="}, edits...); err != nil {
+			return "", err
+		}
+	}
+	if tpm == reference && len(edits) > 3 {
 		if err := must(filepath.Join(base, "go-tpm-tools"), []string{"GOFLAGS="}, edits...); err != nil {
 			return "", err
 		}
@@ -123,10 +131,10 @@ func download(module, version string) (string, error) {
 }
 
 // event is a line of go test -json.
-type event struct{ Action, Package, Test string }
+type event struct{ Action, Package, Test, FailedBuild string }
 
 // collect records how each top-level test ended and returns how many there
-// were. A test that was begun and did not end (its binary died) has failed.
+// were. A package that does not build counts as one that failed. A test that was begun and did not end (its binary died) has failed.
 func collect(t *table, suite, tpm string, log []byte) int {
 	n := 0
 	open := map[event]bool{}
@@ -136,7 +144,10 @@ func collect(t *table, suite, tpm string, log []byte) int {
 	}
 	for _, line := range bytes.Split(log, []byte("\n")) {
 		var e event
-		if json.Unmarshal(line, &e) != nil || e.Test == "" || strings.Contains(e.Test, "/") {
+		if json.Unmarshal(line, &e) == nil && e.Action == "fail" && e.FailedBuild != "" {
+			record(e.Package, "(does not build)", failed)
+		}
+		if e.Test == "" || strings.Contains(e.Test, "/") {
 			continue
 		}
 		k := event{Package: e.Package, Test: e.Test}

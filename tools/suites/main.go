@@ -40,6 +40,7 @@ type config struct {
 	python          string // for tpm2-tools' scripts
 	jobs            int
 	limit           time.Duration // for one script
+	replaces        []string      // MODULE=FOLDER, for the Go suites
 	reference, keep bool
 	journal         *os.File
 }
@@ -56,6 +57,13 @@ func main() {
 	flag.StringVar(&c.binary, "holdfast", "", "program to test (default: built from this module)")
 	flag.StringVar(&c.python, "python", "/usr/bin/python3", "Python with the module yaml")
 	flag.DurationVar(&c.limit, "limit", 15*time.Minute, "how long one script of tpm2-tools may take")
+	flag.Func("replace", "MODULE=FOLDER: take a module that the Go suites need from a folder, if the module proxy does not serve it; may be given again", func(s string) error {
+		if module, folder, ok := strings.Cut(s, "="); !ok || module == "" || folder == "" {
+			return fmt.Errorf("%q: expected MODULE=FOLDER", s)
+		}
+		c.replaces = append(c.replaces, s)
+		return nil
+	})
 	csv := flag.String("csv", "", "write each test's result to this file")
 	flag.Parse()
 	c.keep = c.scratch != ""
