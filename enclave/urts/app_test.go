@@ -234,3 +234,18 @@ func TestRevokeWhileRunning(t *testing.T) {
 		t.Fatal("the enclave still reads what was revoked")
 	}
 }
+
+// TestStackStaysLower: what the enclave took of the untrusted stack it keeps
+// through exceptions and interrupts.
+func TestStackStaysLower(t *testing.T) {
+	a := newApplication(t, 1, Options{})
+	for range 20 {
+		if err := a.ecall(probe.Lower, appBase); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := load(t, platform(t, 64), 1, Options{})
+	for range 20 {
+		ecall(t, e, probe.Lower, 0)
+	}
+}

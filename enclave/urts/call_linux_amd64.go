@@ -130,7 +130,7 @@ func (e *Enclave) Enter(in [6]uint64) (out [6]uint64, err error) {
 		case exited:
 			return [6]uint64{r.RDI, r.RSI, r.RDX, r.R8, r.R9, r.R10}, nil
 		}
-		if err := e.eresume(s, s.stack); err != nil {
+		if err := e.eresume(s, r.RSP, r.RBP); err != nil {
 			return out, err
 		}
 	}
@@ -229,8 +229,11 @@ func (e *Enclave) round(s *slot, command int64, ms, sp uint64) (rdi int64, rsi u
 			r := &s.cpu.Regs
 			return int64(r.RDI), r.RSI, nil
 		}
+		// What AEX left: the enclave may have lowered URSP (sgx_ocalloc), and
+		// ERESUME must not undo that.
+		usp, ubp := s.cpu.Regs.RSP, s.cpu.Regs.RBP
 		if fault {
-			handled, err := e.exception(s, sp)
+			handled, err := e.exception(s, usp)
 			if err != nil {
 				return 0, 0, err
 			}
@@ -238,7 +241,7 @@ func (e *Enclave) round(s *slot, command int64, ms, sp uint64) (rdi int64, rsi u
 				return 0, 0, ErrCrashed
 			}
 		}
-		if err := e.eresume(s, sp); err != nil {
+		if err := e.eresume(s, usp, ubp); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -266,9 +269,11 @@ func (e *Enclave) kept(s *slot, err error) error {
 	return err
 }
 
-func (e *Enclave) eresume(s *slot, sp uint64) error {
+// eresume goes on after an asynchronous exit; sp and bp are what it left in RSP
+// and RBP.
+func (e *Enclave) eresume(s *slot, sp, bp uint64) error {
 	r := &s.cpu.Regs
-	r.RBX, r.RCX, r.RSP, r.RBP, r.XCR0 = s.tcs, aepAddr, sp, sp, 7
+	r.RBX, r.RCX, r.RSP, r.RBP, r.XCR0 = s.tcs, aepAddr, sp, bp, 7
 	if err := e.outside(s, sgx.ERESUME, aepAddr); err != nil {
 		return err
 	}
@@ -416,8 +421,8 @@ func (e *Enclave) atENCLU(rip uint64) bool {
 // exception asks the enclave to handle what is recorded in its SSA: a nested
 // EENTER on the next slot. handled is false if the enclave gives up.
 func (e *Enclave) exception(s *slot, sp uint64) (handled bool, err error) {
-	// Below the frame of the interrupted call.
-	sp -= 16 << 10
+	// Below what the interrupted call has on the untrusted stack.
+	sp = (sp - 16<<10) &^ 63
 	if err := e.eenter(s, cmdException, 0, sp); err != nil {
 		var l *LeafError
 		if errors.As(err, &l) { // no SSA frame left: the handler itself faulted
@@ -436,7 +441,7 @@ func (e *Enclave) exception(s *slot, sp uint64) (handled bool, err error) {
 		if fault {
 			return false, nil
 		}
-		if err := e.eresume(s, sp); err != nil {
+		if err := e.eresume(s, s.cpu.Regs.RSP, s.cpu.Regs.RBP); err != nil {
 			return false, err
 		}
 	}

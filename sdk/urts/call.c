@@ -241,6 +241,8 @@ sgx_status_t call_enclave(struct enclave *e, int index, const sgx_ocall_table_t 
 	enclave_lock();
 	l->depth--;
 	enclave_unlock();
+	if (s != SGX_SUCCESS)
+		log_info("ECALL %d ended with status %#x", index, s);
 	return s;
 }
 

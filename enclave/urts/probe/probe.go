@@ -53,6 +53,7 @@ const (
 	Transform
 	StackCall
 	Touch
+	Lower
 )
 
 // Offsets in the enclave.

@@ -24,14 +24,14 @@ base:   mov     %rcx, %r15
         je      done
         cmp     $-2, %rdi
         je      oret
-        cmp     $20, %rdi
+        cmp     $21, %rdi
         ja      bad
         lea     table(%rip), %r8
         movslq  (%r8,%rdi,4), %r9
         add     %r8, %r9
         jmp     *%r9
 table:  .long   put-table, get-table, ocall-table, ud-table, report-table, seal-table, loop-table, call-table, peek-table, jump-table, accept-table, scribble-table, fill-table, check-table
-        .long   accept2-table, ask-table, emodpe-table, poke-table, transform-table, stack-table, hole-table
+        .long   accept2-table, ask-table, emodpe-table, poke-table, transform-table, stack-table, hole-table, lower-table
 
 done:   xor     %esi, %esi
 out:    mov     $-1, %rdi
@@ -215,6 +215,19 @@ stack:  mov     %rsi, 0x1c08(%r14)      # 19: OCALL ms[0] with {ms[1], answer} o
 hole:   lea     base(%rip), %rax        # 20: write 1 to the page at offset ms[0]
         add     (%rsi), %rax
         movq    $1, (%rax)
+        jmp     done
+lower:  mov     0x2000-184+144(%r14), %r12 # 21: take 4096 bytes of the untrusted stack; an exception must not give them back
+        sub     $4096, %r12
+        mov     %r12, 0x2000-184+144(%r14)
+        ud2
+        cmp     0x2000-184+144(%r14), %r12
+        jne     bad
+        incq    DATA+0x800+base(%rip)
+        mov     $100000, %ecx
+1:      dec     %ecx                    # time for an interrupt
+        jnz     1b
+        cmp     0x2000-184+144(%r14), %r12
+        jne     bad
         jmp     done
 
 except: lea     4096(%r14), %r8         # skip a two-byte instruction if it was #UD
