@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"holdfast/enclave/epc"
 	"holdfast/enclave/monitor"
 	"holdfast/enclave/sgx"
 )
@@ -285,6 +286,9 @@ func (e *Enclave) outside(s *slot, l sgx.ENCLU, next uint64) error {
 	e.p.Mu.Lock()
 	defer e.p.Mu.Unlock()
 	for {
+		if err := e.usable(); err != nil { // closed between two entries of one call
+			return err
+		}
 		s.cpu.Regs.RAX = uint64(l)
 		o := e.p.Monitor.ENCLU(&s.cpu, e.e, next)
 		if o.Vector != sgx.VectorPF || !e.pages.Absent(o.Address) {
@@ -311,6 +315,9 @@ func (e *Enclave) runUntil(s *slot) (exited, fault bool, err error) {
 		stop, err := s.t.Run(&s.cpu)
 		if err != nil {
 			e.lost(s, err)
+			if errors.Is(err, epc.ErrForbidden) {
+				err = fmt.Errorf("%w: %w", ErrCrashed, err)
+			}
 			return false, false, err
 		}
 		o := monitor.Outcome{Vector: stop.Vector, ErrorCode: stop.ErrorCode, Address: stop.Address}
@@ -319,8 +326,12 @@ func (e *Enclave) runUntil(s *slot) (exited, fault bool, err error) {
 			e.p.Mu.Unlock()
 			return false, false, ErrClosed
 		}
-		if stop.Vector == sgx.VectorUD && e.atENCLU(s.cpu.Regs.RIP) {
-			o = e.p.Monitor.ENCLU(&s.cpu, nil, s.cpu.Regs.RIP+uint64(len(sgx.OpENCLU)))
+		enclu, next := stop.Call, s.cpu.Regs.RIP
+		if !enclu && stop.Vector == sgx.VectorUD && e.atENCLU(next) {
+			enclu, next = true, next+uint64(len(sgx.OpENCLU))
+		}
+		if enclu {
+			o = e.p.Monitor.ENCLU(&s.cpu, nil, next)
 			if o.Vector == 0 {
 				out := s.cpu.Inside() == nil
 				if out {

@@ -20,6 +20,7 @@ import (
 
 	"holdfast/enclave/epc"
 	"holdfast/enclave/host"
+	"holdfast/enclave/kvm"
 	"holdfast/enclave/monitor"
 	"holdfast/enclave/sgx"
 	"holdfast/enclave/sgx/image"
@@ -63,7 +64,19 @@ func probeImage(t testing.TB, threads int, change func(*image.Image)) *image.Ima
 
 func platform(t testing.TB, frames int) *epc.Platform {
 	t.Helper()
-	p, err := host.New(frames, monitor.Options{Root: [32]byte{1}})
+	o := monitor.Options{Root: [32]byte{1}}
+	var p *epc.Platform
+	var err error
+	switch mode := os.Getenv("HOLDFAST_TEST_ENCLAVE_MODE"); mode { // set by test/enclavevm
+	case "", "HU":
+		p, err = host.New(frames, o)
+	case "GU":
+		p, err = kvm.New(frames, o, kvm.GU)
+	case "P":
+		p, err = kvm.New(frames, o, kvm.P)
+	default:
+		t.Fatalf("mode %q", mode)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package enclavevm
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/vm"
+)
+
+func TestMain(m *testing.M) { vm.Main(m) }
+
+// script runs the tests of each mode; short ones, since everything here is
+// emulated twice.
+const script = `
+/kvm.test -test.v -test.run 'TestProbe$' || exit 1
+cd /urts
+for mode in GU; do
+	echo "== mode $mode"
+	HOLDFAST_TEST_ENCLAVE_MODE=$mode /urts.test -test.short -test.v -test.timeout 240s -test.run '^(TestPutGet|TestOCall|TestException|TestSyscallIsIllegal|TestReportAndKey|TestInterrupt|TestCloseWhileRunning|TestHostile|TestEDMM|TestThreads|TestProcessIsGone|TestEviction|TestDynamic)$' || exit 1
+done
+echo "== all modes done"
+`
+
+// TestModes: the enclave tests in a machine with KVM.
+func TestModes(t *testing.T) {
+	r := vm.Run(t, vm.Config{
+		Cmd:      []string{"/bin/dash", "/script"},
+		Programs: []string{"/bin/dash"},
+		Modules:  []string{"kvm_amd"},
+		Files: map[string]string{
+			"/kvm.test": vm.GoTest(t, "holdfast/enclave/kvm"), "/urts.test": vm.GoTest(t, "holdfast/enclave/urts"),
+		},
+		Data:    map[string][]byte{"/script": []byte(script), "/urts/.keep": nil},
+		CPU:     "EPYC,+svm,+npt,+umip,+avx,+xsave,+fsgsbase",
+		Timeout: 5 * time.Minute,
+		Memory:  1024,
+	})
+	t.Logf("%v", r)
+	if r.ExitCode != 0 || !strings.Contains(r.Stdout, "== all modes done") {
+		t.Fatal(r)
+	}
+}
