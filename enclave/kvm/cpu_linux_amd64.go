@@ -22,7 +22,7 @@ type cpu struct {
 	at    uint64 // linear address of that page
 	fresh []byte // struct kvm_sregs at EENTER
 	sregs []byte // P: as they were at the last exit, or are to be
-	dirty bool   // P: sregs must be loaded
+	dirty bool   // sregs must be loaded: P's, or GU's after an interrupt in ring 3
 
 	countInterrupts, countExceptions uint64
 }
@@ -172,6 +172,9 @@ func (c *cpu) setMSRs() error {
 
 // forget makes the processor start afresh at an EENTER.
 func (c *cpu) forget() {
+	if c.m.mode == GU {
+		return
+	}
 	copy(c.sregs, c.fresh)
 	c.dirty = true
 }
@@ -204,11 +207,6 @@ func (c *cpu) load(r *monitor.Regs, flush bool) {
 			le.PutUint64(c.sregs[segGS:], r.GSBase)
 			c.dirty = true
 		}
-		if c.dirty {
-			copy(c.run[runSregs:], c.sregs)
-			set |= syncSregs
-			c.dirty = false
-		}
 	} else {
 		f := c.state[offFrame:]
 		for i, v := range [...]uint64{r.GSBase, r.FSBase, 0, 0, 0, r.RIP, selCode3, flags | 0x200, r.RSP, selData3} {
@@ -221,6 +219,11 @@ func (c *cpu) load(r *monitor.Regs, flush bool) {
 		le.PutUint64(b[8*6:], c.at+offFrame)
 		le.PutUint64(b[8*16:], back)
 		le.PutUint64(b[8*17:], 2)
+	}
+	if c.dirty {
+		copy(c.run[runSregs:], c.sregs)
+		set |= syncSregs
+		c.dirty = false
 	}
 	le.PutUint64(c.run[runDirty:], le.Uint64(c.run[runDirty:])|set)
 }
@@ -300,6 +303,7 @@ func (c *cpu) interrupted(r *monitor.Regs) (exit, error) {
 		return exit{}, errAgain // on its way to us with an exception
 	}
 	c.store(r)
+	c.dirty = c.dirty || c.m.mode == GU // the way back is through the stub, in ring 0
 	e := c.run[runEvents:]
 	if e[0]|e[3] != 0 {
 		// An exception was about to be delivered; the instruction raises it again.
