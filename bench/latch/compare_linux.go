@@ -66,6 +66,17 @@ func (c *Comparison) P50Ratio(a, b string) stat.Ratio {
 	return stat.PairedRatio(values(x.samples, p50), values(y.samples, p50))
 }
 
+// Total counts the connections that got their reply, and those that did not.
+func (c *Comparison) Total() (connections, failed int) {
+	for _, s := range c.Sides {
+		for _, m := range s.samples {
+			connections += m.Connections
+			failed += m.Errors
+		}
+	}
+	return connections, failed
+}
+
 // Compare measures every point with every side.
 func Compare(ctx context.Context, o Options) ([]Comparison, error) {
 	s, err := open(ctx, o)

@@ -41,6 +41,9 @@ func TestComparison(t *testing.T) {
 	if cs[0].Find("nested") != nil || cs[0].P50Ratio("nested", "native") != (stat.Ratio{}) {
 		t.Error("a side that is not there")
 	}
+	if n, bad := cs[1].Total(); n != 100 || bad != 5 {
+		t.Errorf("%d connections, %d failed", n, bad)
+	}
 	o := cs[0].outcome()
 	if o.LatchOverPlain != 0.5 || o.CPURatio != 0.5 || o.AddedP50 != 4 || o.Latch.P50 != 9 {
 		t.Errorf("%+v", o)

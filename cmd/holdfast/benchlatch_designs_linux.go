@@ -126,6 +126,14 @@ func (c *comparison) head(title string, o latch.Options) {
 	c.print("`holdfast bench latch %s`. %s.\n", strings.Join(os.Args[min(3, len(os.Args)):], " "), latch.Note(c.host, o))
 }
 
+// beside sets a ratio of times beside what the seed's text states.
+func (c *comparison) beside(what, seed string, r stat.Ratio) {
+	less := func(v float64) string { return fmt.Sprintf("%.1f", 100*(1-v)) }
+	t := stat.Table{Head: []string{"what", "seed", "ours"}}
+	t.Add(what, seed, less(r.Median)+" ["+less(r.High)+", "+less(r.Low)+"] %")
+	c.print("%s", t.String())
+}
+
 // rounds is how often each side is sampled.
 func (c *comparison) rounds(usual int) int {
 	if c.f.rounds > 0 {
@@ -206,6 +214,9 @@ func (c *comparison) baselines(ctx context.Context) error {
 	c.charts["latch-baselines-rate"] = latch.Chart(cs, latch.ByConcurrency, latch.Speed, "Fresh full connections per second, 1 KB", note, true)
 	c.charts["latch-baselines-time"] = latch.Chart(cs, latch.ByConcurrency, latch.Time, "Time of a connection, 1 KB", note, true)
 
+	if len(cs) > 0 && cs[0].Concurrency == 1 {
+		c.beside("time of a connection, 1 KB, concurrency 1: latch less than the nested tunnel by", "56.9-65.5 % (TNG, a product with proxies)", cs[0].P50Ratio("latch", "nested"))
+	}
 	if w, err = ways("mutual", "mutual-tls-ra", "mutual-tls-ra-at-once"); err != nil {
 		return err
 	}
@@ -214,7 +225,10 @@ func (c *comparison) baselines(ctx context.Context) error {
 		return err
 	}
 	c.json["mutual"] = m
+	mutualRatio := m[0].P50Ratio("mutual", "mutual-tls-ra")
 	c.print("Mutual sessions, concurrency 1, both sides with a SIMULATED processor of %v:\n\n%s", seedLatency, m[0].Table())
+
+	c.beside("mutual, 1 KB: latch less than mutual TLS+RA (client first) by", "14.0 %", mutualRatio)
 
 	if w, err = ways("batch"); err != nil {
 		return err
@@ -254,6 +268,9 @@ func (c *comparison) sizes(ctx context.Context) error {
 	c.print("%s", latch.Matrix(cs, latch.BySize, latch.Added))
 	note := latch.Note(c.host, o)
 	c.charts["latch-sizes-time"] = latch.Chart(cs, latch.BySize, latch.Time, "Time from the dial to the reply, request of 1 KB to 64 MB", note, true)
+	last := &cs[len(cs)-1]
+	c.beside("64 MB: latch less than the gateway with a second layer of encryption by", "43.8-82.4 % (CMaaS)", last.P50Ratio("latch", "gateway"))
+	c.beside("64 MB: latch less than native TLS by", "-3.7 % (the seed states it of mutual over server-only sessions)", last.P50Ratio("latch", "native"))
 	bulk, err := latch.MeasureBulk(ctx, c.options("latch", seedLatency, nil))
 	if err != nil {
 		return err
