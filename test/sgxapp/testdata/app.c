@@ -167,7 +167,7 @@ static void calls(void)
 	CHECK(memcmp(t.bytes, zero, 32) != 0);
 	int info[4] = {0};
 	sgx_oc_cpuidex(info, 0, 0);
-	CHECK(info[0] != 0);
+	CHECK(info[0] != 0 && memcmp(&info[1], "Genu", 4) == 0 && memcmp(&info[3], "ineI", 4) == 0 && memcmp(&info[2], "ntel", 4) == 0);
 	uint8_t metadata[0x750];
 	OK(sgx_get_metadata(image, metadata));
 	CHECK(metadata[12] == 2);
