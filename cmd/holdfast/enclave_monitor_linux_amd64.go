@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +34,7 @@ type launchFlags struct {
 	epc       int
 	algorithm string
 	pcrs      []uint
+	mode      string
 }
 
 // defaultUser runs the monitor when root launches it and no user
@@ -49,7 +52,19 @@ func (l *launchFlags) flags(c *cobra.Command) {
 	f.UintSliceVar(&l.pcrs, "pcrs", nil, "further PCRs of the SHA-256 bank to seal the root secret to and to quote, such as 0,7")
 	f.StringArrayVar(&l.c.EventLogs, "event-log", nil, "event log that leads to them; firmware's first")
 	f.BoolVar(&l.c.NewRoot, "new-root", false, "if the sealed root secret does not open, draw a new one: all that enclaves sealed before is lost, and the key must be enrolled again")
+	f.StringVar(&l.mode, "mode", "auto", "where enclaves run: gu (ring 3 of a virtual machine), p (ring 0), hu (a locked-down process); auto is gu where KVM works, else hu")
 	f.BoolVar(&l.c.NoDebug, "no-debug", false, "refuse debug enclaves")
+}
+
+// runMode checks --mode.
+func (l *launchFlags) runMode() (string, error) {
+	if l.mode == "auto" {
+		return "", nil
+	}
+	if m := strings.ToUpper(l.mode); slices.Contains(evidence.EnclaveModes, m) {
+		return m, nil
+	}
+	return "", usageError(fmt.Errorf("--mode: expected auto, gu, p or hu, got %q", l.mode))
 }
 
 // config checks the flags.
@@ -82,6 +97,9 @@ func (l *launchFlags) config() (daemon.LaunchConfig, error) {
 		if c.EventLogs[i], err = filepath.Abs(p); err != nil {
 			return c, err
 		}
+	}
+	if c.RunMode, err = l.runMode(); err != nil {
+		return c, err
 	}
 	c.Args = []string{"enclave", monitorProcess}
 	c.User, err = l.monitorUser()

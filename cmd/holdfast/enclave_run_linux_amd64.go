@@ -78,7 +78,11 @@ func (r *running) client(ctx context.Context) (c *daemon.Client, end func() erro
 	if r.launch.epc < 1 || r.launch.epc > 1<<14 {
 		return nil, nil, usageError(fmt.Errorf("--epc: expected 1 to %d MiB, got %d", 1<<14, r.launch.epc))
 	}
-	c, stop, err := daemon.Local(r.launch.epc<<8, r.launch.algorithm)
+	mode, err := r.launch.runMode()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, stop, err := daemon.Local(r.launch.epc<<8, r.launch.algorithm, mode)
 	if err != nil {
 		return nil, nil, refusedError(err)
 	}
@@ -147,8 +151,8 @@ func enclaveRun(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Load a signed SGX enclave without SGX and make ECALLs",
-		Long: `Loads a .signed.so, or a .sgxs with its SIGSTRUCT, into a locked-down process
-(mode HU), initializes its trusted runtime and makes the ECALLs given. A
+		Long: `Loads a .signed.so, or a .sgxs with its SIGSTRUCT, into a virtual machine or, where
+there is no KVM, a locked-down process (--mode), initializes its trusted runtime and makes the ECALLs given. A
 marshalling structure is given and shown in hex. OCALLs are listed and answered
 with success.
 

@@ -53,7 +53,8 @@ type Monitor struct {
 	PCRs      []uint8  // further PCRs to seal to and to quote
 	EventLogs []string // what leads to them
 	NewRoot   bool
-	NoDebug   bool // refuse debug enclaves
+	NoDebug   bool   // refuse debug enclaves
+	RunMode   string // of evidence.EnclaveModes; empty: GU where it works, else HU
 }
 
 // Descriptors of the monitor process.

@@ -11,21 +11,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"holdfast/attest/evidence"
 	"holdfast/enclave/daemon/anchor"
-	"holdfast/enclave/host"
 	"holdfast/enclave/monitor"
 )
 
 // Local is a monitor inside this process with one client: level inproc, for
-// development. end closes both.
-func Local(frames int, algorithm string) (c *Client, end func(), err error) {
+// development. mode is one of evidence.EnclaveModes; empty is GU where it works,
+// else HU. end closes both.
+func Local(frames int, algorithm, mode string) (c *Client, end func(), err error) {
 	a, err := anchor.Inproc(algorithm)
 	if err != nil {
 		return nil, nil, err
 	}
 	o := monitor.Options{Root: a.KeyRoot(), CPUSVN: CPUSVN}
-	p, err := host.New(frames, o)
+	p, err := newPlatform(frames, o, mode)
 	if err != nil {
 		return nil, nil, errors.Join(err, a.Close())
 	}
@@ -34,7 +33,7 @@ func Local(frames int, algorithm string) (c *Client, end func(), err error) {
 		p.Close()
 		return nil, nil, errors.Join(err, a.Close())
 	}
-	s := NewServer(p, a, evidence.ModeHU)
+	s := NewServer(p, a, p.Mode())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

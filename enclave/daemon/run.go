@@ -17,7 +17,6 @@ import (
 
 	"holdfast/attest/evidence"
 	"holdfast/enclave/daemon/anchor"
-	"holdfast/enclave/host"
 	"holdfast/enclave/monitor"
 	"holdfast/tpmio/swtpm"
 )
@@ -71,12 +70,12 @@ func run(ctx context.Context, ready *os.File) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	p, err := host.New(c.Frames, monitor.Options{Root: a.KeyRoot(), CPUSVN: CPUSVN, NoDebug: c.NoDebug})
+	p, err := newPlatform(c.Frames, monitor.Options{Root: a.KeyRoot(), CPUSVN: CPUSVN, NoDebug: c.NoDebug}, c.RunMode)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	s := NewServer(p, a, evidence.ModeHU)
+	s := NewServer(p, a, p.Mode())
 	defer s.Close()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()

@@ -584,22 +584,25 @@ type Listed struct {
 
 // Listing is what `holdfast enclave ps` prints.
 type Listing struct {
-	Level    string   `json:"level"`
-	Mode     string   `json:"mode"`
-	Frames   int      `json:"epc_pages"`
-	InUse    int      `json:"epc_pages_in_use"`
-	Outside  int      `json:"pages_outside"`
-	Evicted  uint64   `json:"pages_evicted"`
-	Loaded   uint64   `json:"pages_loaded_back"`
-	Enclaves []Listed `json:"enclaves"`
+	Level   string `json:"level"`
+	Mode    string `json:"mode"`
+	Frames  int    `json:"epc_pages"`
+	InUse   int    `json:"epc_pages_in_use"`
+	Outside int    `json:"pages_outside"`
+	Evicted uint64 `json:"pages_evicted"`
+	Loaded  uint64 `json:"pages_loaded_back"`
+	// Refused counts what applications and enclaves attempted and did not get.
+	Refused  map[string]uint64 `json:"refused"`
+	Enclaves []Listed          `json:"enclaves"`
 }
 
 // list lists the enclaves that a user may know of: his own, root all.
 func (s *Server) list(uid uint32) Listing {
 	s.p.Mu.Lock()
 	st := s.p.Pager().Stats()
+	refused := s.p.Refused()
 	s.p.Mu.Unlock()
-	l := Listing{Level: s.a.Level(), Mode: s.mode, Frames: st.Frames, InUse: st.InUse, Outside: st.Outside, Evicted: st.Evicted, Loaded: st.Loaded, Enclaves: []Listed{}}
+	l := Listing{Level: s.a.Level(), Mode: s.mode, Frames: st.Frames, InUse: st.InUse, Outside: st.Outside, Evicted: st.Evicted, Loaded: st.Loaded, Refused: refused, Enclaves: []Listed{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.enclaves {

@@ -10,21 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-
-	"holdfast/test/host"
 )
-
-// TestProbe needs a KVM; test/enclavevm brings one.
-func TestProbe(t *testing.T) {
-	host.Need(t, "kvm")
-	for _, mode := range []Mode{GU, P} {
-		f, err := Probe(mode)
-		if err != nil {
-			t.Fatalf("%v: %v", mode, err)
-		}
-		t.Logf("mode %v: deviations %q", mode, f.Deviations)
-	}
-}
 
 func TestIllegal(t *testing.T) {
 	for _, c := range []struct {

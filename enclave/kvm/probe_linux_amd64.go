@@ -12,15 +12,6 @@ import (
 	"holdfast/enclave/sgx"
 )
 
-// Found is what a mode's probe found out about this KVM by running instructions
-// in a machine like an enclave's.
-type Found struct {
-	Mode string `json:"mode"`
-	// Deviations are instructions that do not raise what SGX raises inside an
-	// enclave: empty on a processor and KVM that intercept all of them.
-	Deviations []string `json:"deviations"`
-}
-
 // trial is one instruction in ring 3.
 type trial struct {
 	name string

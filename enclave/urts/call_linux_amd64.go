@@ -127,7 +127,7 @@ func (e *Enclave) Enter(in [6]uint64) (out [6]uint64, err error) {
 		case err != nil:
 			return out, err
 		case fault:
-			return out, ErrCrashed
+			return out, e.crashed()
 		case exited:
 			return [6]uint64{r.RDI, r.RSI, r.RDX, r.R8, r.R9, r.R10}, nil
 		}
@@ -135,6 +135,14 @@ func (e *Enclave) Enter(in [6]uint64) (out [6]uint64, err error) {
 			return out, err
 		}
 	}
+}
+
+// crashed counts an exception that the enclave did not handle.
+func (e *Enclave) crashed() error {
+	e.p.Mu.Lock()
+	defer e.p.Mu.Unlock()
+	e.p.Refuse("exception")
+	return ErrCrashed
 }
 
 // usable says why the enclave takes no more calls.
@@ -239,7 +247,7 @@ func (e *Enclave) round(s *slot, command int64, ms, sp uint64) (rdi int64, rsi u
 				return 0, 0, err
 			}
 			if !handled {
-				return 0, 0, ErrCrashed
+				return 0, 0, e.crashed()
 			}
 		}
 		if err := e.eresume(s, usp, ubp); err != nil {
@@ -292,6 +300,9 @@ func (e *Enclave) outside(s *slot, l sgx.ENCLU, next uint64) error {
 		s.cpu.Regs.RAX = uint64(l)
 		o := e.p.Monitor.ENCLU(&s.cpu, e.e, next)
 		if o.Vector != sgx.VectorPF || !e.pages.Absent(o.Address) {
+			if !o.OK() {
+				e.p.Refuse(l.String())
+			}
 			return leaf(l.String(), o)
 		}
 		if err := e.pages.In(o.Address); err != nil {
@@ -343,6 +354,9 @@ func (e *Enclave) runUntil(s *slot) (exited, fault bool, err error) {
 				}
 				continue
 			}
+		}
+		if enclu {
+			e.p.Refuse("ENCLU inside")
 		}
 		// What the page fault is about is decided now: later the page may be back.
 		paged := o.Vector == sgx.VectorPF && !stop.Interrupt && e.mayHelp(s, o.Address)

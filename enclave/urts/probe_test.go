@@ -274,6 +274,10 @@ func TestCloseWhileRunning(t *testing.T) {
 func TestHostile(t *testing.T) {
 	p := platform(t, 256)
 	secret := bytes.Repeat([]byte("host secret "), 10)
+	other := load(t, p, 1, Options{})
+	otherAt, otherMS := ms(t, other, 16)
+	le.PutUint64(otherMS, 0x0123)
+	ecall(t, other, cmdPut, otherAt)
 	for _, c := range []struct {
 		what string
 		cmd  int
@@ -291,14 +295,32 @@ func TestHostile(t *testing.T) {
 		e := load(t, p, 1, Options{})
 		at, b := ms(t, e, 16)
 		le.PutUint64(b, c.arg)
+		before := refused(p)
 		if err := e.ECall(c.cmd, at); !errors.Is(err, ErrCrashed) {
 			t.Errorf("%s: %v", c.what, err)
 		}
+		if refused(p) == before {
+			t.Errorf("%s: not counted", c.what)
+		}
+		if err := other.ECall(cmdGet, otherAt); err != nil || le.Uint64(otherMS) != 0x0123 {
+			t.Errorf("%s: the enclave beside: %v, %#x", c.what, err, le.Uint64(otherMS))
+		}
 		e.Close()
 	}
+	other.Close()
 	if p.InUse() != 0 {
 		t.Errorf("%d pages are still in use", p.InUse())
 	}
+}
+
+// refused counts all that the platform refused.
+func refused(p *epc.Platform) (n uint64) {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	for _, c := range p.Refused() {
+		n += c
+	}
+	return n
 }
 
 // TestEDMM: the system adds a page, the enclave accepts and uses it.
@@ -460,7 +482,7 @@ func countFDs(t *testing.T) int {
 	return len(d)
 }
 
-// TestProbeIsBuiltFromSource compares probe.bin with what the assembler makes.
+// TestProbeIsBuiltFromSource compares the code with what the assembler makes.
 func TestProbeIsBuiltFromSource(t *testing.T) {
 	oc, err := exec.LookPath("objcopy")
 	if err != nil {
@@ -471,16 +493,17 @@ func TestProbeIsBuiltFromSource(t *testing.T) {
 		t.Fatal("objcopy is there, but not as, which comes with it")
 	}
 	dir := t.TempDir()
-	o, bin := filepath.Join(dir, "probe.o"), filepath.Join(dir, "probe.bin")
-	if out, err := exec.Command(as, "-o", o, "probe/testdata/probe.s").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if out, err := exec.Command(oc, "-O", "binary", "-j", ".text", o, bin).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	got, err := os.ReadFile(bin)
-	if err != nil || !bytes.Equal(got, probe.Code) {
-		t.Errorf("probe.bin is not built from probe.s (%v): run go generate ./enclave/urts/probe", err)
+	for name, code := range map[string][]byte{"probe": probe.Code, "p": probe.PCode} {
+		o, bin := filepath.Join(dir, name+".o"), filepath.Join(dir, name+".bin")
+		if out, err := exec.Command(as, "-o", o, "probe/testdata/"+name+".s").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if out, err := exec.Command(oc, "-O", "binary", "-j", ".text", o, bin).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if got, err := os.ReadFile(bin); err != nil || !bytes.Equal(got, code) {
+			t.Errorf("%s.bin is not built from %s.s (%v): run go generate ./enclave/urts/probe", name, name, err)
+		}
 	}
 }
 

@@ -23,6 +23,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"holdfast/enclave/kvm"
 )
 
 var systemProbes = []probe{
@@ -40,7 +42,9 @@ var systemProbes = []probe{
 	{"vlan", "the latch's test over a VLAN (8021q)", func() (string, error) { return probeLink(&netlink.Vlan{VlanId: 5}) }},
 	{"vxlan", "the latch's test over an overlay network", func() (string, error) { return probeLink(&netlink.Vxlan{VxlanId: 5, Port: 4789}) }},
 	{"tun", "the latch's test over a VPN, and the benchmarks' wire with a round-trip time", func() (string, error) { return openDevice("/dev/net/tun") }},
-	{"kvm", "the later enclave backend on hardware virtualization", probeKVM},
+	{"kvm", "enclaves in virtual machines", probeKVM},
+	{"enclave-gu", "enclave mode GU (instructions are tried in ring 3 of a virtual machine)", probeEnclave(kvm.GU)},
+	{"enclave-p", "enclave mode P (ENCLU is tried in ring 0 of a virtual machine)", probeEnclave(kvm.P)},
 	{"vtpmx", "`holdfast tpm serve --vtpm-proxy`", func() (string, error) { return openDevice("/dev/vtpmx") }},
 	{"tpm", "`device:` with a real TPM", probeTPM},
 }

@@ -24,6 +24,7 @@ import (
 )
 
 //go:generate sh -c "as -o probe.o testdata/probe.s && objcopy -O binary -j .text probe.o testdata/probe.bin && rm probe.o"
+//go:generate sh -c "as -o p.o testdata/p.s && objcopy -O binary -j .text p.o testdata/p.bin && rm p.o"
 
 // Code is the enclave's first page.
 //
@@ -78,6 +79,27 @@ var Signer = sync.OnceValues(func() (*rsa.PrivateKey, error) {
 	}
 	return k.(*rsa.PrivateKey), nil
 })
+
+// PCode is the first page of the enclave for P mode.
+//
+//go:embed testdata/p.bin
+var PCode []byte
+
+// Commands of testdata/p.s.
+const (
+	PUD = iota
+	PSandbox
+	PHostile
+	PCount
+)
+
+// PImage is the enclave for P mode, with one thread.
+func PImage() (*image.Image, error) {
+	return Image(1, 8, func(m *image.Image) {
+		*m.Pages[0].Data = [sgx.PageSize]byte{}
+		copy(m.Pages[0].Data[:], PCode)
+	})
+}
 
 // Image is the enclave with the given numbers of threads (up to 5) and of heap
 // pages, which are not measured; change, if there is one, is called before it
