@@ -85,8 +85,8 @@ func (s *raServer) Accept(c net.Conn) (io.ReadWriter, error) {
 	if s.order != atOnce {
 		return t, send(t, s.own, server)
 	}
-	sent := make(chan error, 1)
-	go func() { sent <- send(t, s.own, server) }()
+	sent, own := make(chan error, 1), s.own
+	go func() { sent <- send(t, own, server) }()
 	if err := receive(t, s.k, patron, client); err != nil {
 		return nil, err
 	}
@@ -103,15 +103,15 @@ func (c *raClient) Connect(conn net.Conn) (Stream, error) {
 		return nil, err
 	}
 	var accepted [32]byte
-	sent := make(chan error, 1)
+	sent, own := make(chan error, 1), c.own
 	switch c.order {
 	case oneSided:
 		sent <- nil
 	case clientFirst:
 		accepted = client
-		sent <- send(t, c.own, client)
+		sent <- send(t, own, client)
 	case atOnce:
-		go func() { sent <- send(t, c.own, client) }()
+		go func() { sent <- send(t, own, client) }()
 	}
 	server, err := leafOfSession(t, "tls-ra/server", accepted[:])
 	if err != nil {
