@@ -98,44 +98,23 @@ func tpmECCDecrypt(f *tpmFlags) *cobra.Command {
 }
 
 func tpmCertifyX509(f *tpmFlags) *cobra.Command {
-	var object, objectAuth, key, auth, partial, added, signature string
+	var c certifyFlags
+	var partial, added string
 	cmd := &cobra.Command{
 		Use: "certifyx509", Short: "Let a key sign an X.509 certificate of an object", Args: cobra.NoArgs,
 		Long: "Let a key sign an X.509 certificate of an object. The input is DER: a sequence of signature algorithm (optional), issuer, validity,\n" +
 			"subject and extensions; the TPM adds version, serial number, algorithm and key, which go to -o.",
 	}
-	fl := cmd.Flags()
-	fl.StringVarP(&object, "certifiedkey-context", "c", "", "the object: a handle or a context file")
-	fl.StringVarP(&objectAuth, "certifiedkey-auth", "P", "", "its authorization")
-	fl.StringVarP(&key, "signingkey-context", "C", "", "the key that signs")
-	fl.StringVarP(&auth, "signingkey-auth", "p", "", "its authorization")
-	fl.StringVarP(&partial, "input", "i", "-", "file with the partial certificate")
-	fl.StringVarP(&added, "output", "o", "", "file for what the TPM adds")
-	fl.StringVarP(&signature, "signature", "s", "", "file for the TPMT_SIGNATURE")
+	c.register(cmd)
+	cmd.Flags().StringVarP(&partial, "input", "i", "-", "file with the partial certificate")
+	cmd.Flags().StringVarP(&added, "output", "o", "", "file for what the TPM adds")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		der, err := tpmcmd.ReadFile(partial)
 		if err != nil {
 			return err
 		}
-		return f.with(cmd.Context(), func(t *tss.TPM) error {
-			o, err := tpmcmd.Open(t, object, objectAuth)
-			if err != nil {
-				return err
-			}
-			defer o.Close()
-			k, err := tpmcmd.Open(t, key, auth)
-			if err != nil {
-				return err
-			}
-			defer k.Close()
-			if k.Public == nil || o.Public == nil {
-				return usageError(errors.New("-c and -C: expected keys"))
-			}
-			scheme, err := signatureScheme(k.Public, "", "sha256")
-			if err != nil {
-				return err
-			}
-			a, digest, sig, err := t.CertifyX509(o.Ref, k.Ref, scheme, der)
+		return c.run(cmd, f, func(t *tss.TPM, object, key tss.Ref, scheme tpm2.Scheme) error {
+			a, digest, sig, err := t.CertifyX509(object, key, scheme, der)
 			if err != nil {
 				return err
 			}
@@ -143,10 +122,10 @@ func tpmCertifyX509(f *tpmFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if added == "" && signature == "" {
+			if added == "" && c.signature == "" {
 				return f.printResult(map[string]hexBytes{"added": a, "digest": digest, "signature": s}, func() { fmt.Printf("added: %x\ndigest: %x\nsignature: %x\n", a, digest, s) })
 			}
-			return errors.Join(tpmcmd.WriteFile(added, a), tpmcmd.WriteFile(signature, s))
+			return errors.Join(tpmcmd.WriteFile(added, a), tpmcmd.WriteFile(c.signature, s))
 		})
 	}
 	return cmd

@@ -322,45 +322,63 @@ func checkQuote(pub *tpm2.Public, attest []byte, sig *tpm2.Signature, qualificat
 }
 
 func tpmCertify(f *tpmFlags) *cobra.Command {
-	var object, objectAuth, key, auth, qualification, message, signature string
+	var c certifyFlags
+	var qualification, message string
 	cmd := &cobra.Command{Use: "certify", Short: "Let a key state that an object is in the TPM", Args: cobra.NoArgs}
-	fl := cmd.Flags()
-	fl.StringVarP(&object, "certifiedkey-context", "c", "", "the object: a handle or a context file")
-	fl.StringVarP(&objectAuth, "certifiedkey-auth", "P", "", "its authorization")
-	fl.StringVarP(&key, "signingkey-context", "C", "", "the key that signs")
-	fl.StringVarP(&auth, "signingkey-auth", "p", "", "its authorization")
-	fl.StringVarP(&qualification, "qualification", "q", "", "qualifying data: a file or hexadecimal digits")
-	fl.StringVarP(&message, "attestation", "o", "", "file for the TPMS_ATTEST")
-	fl.StringVarP(&signature, "signature", "s", "", "file for the TPMT_SIGNATURE")
+	c.register(cmd)
+	cmd.Flags().StringVarP(&qualification, "qualification", "q", "", "qualifying data: a file or hexadecimal digits")
+	cmd.Flags().StringVarP(&message, "attestation", "o", "", "file for the TPMS_ATTEST")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		q, err := tpmcmd.Bytes(qualification)
 		if err != nil {
 			return usageError(err)
 		}
-		return f.with(cmd.Context(), func(t *tss.TPM) error {
-			o, err := tpmcmd.Open(t, object, objectAuth)
+		return c.run(cmd, f, func(t *tss.TPM, object, key tss.Ref, scheme tpm2.Scheme) error {
+			a, err := t.Certify(object, key, q, scheme)
 			if err != nil {
 				return err
 			}
-			defer o.Close()
-			k, err := tpmcmd.Open(t, key, auth)
-			if err != nil {
-				return err
-			}
-			defer k.Close()
-			if k.Public == nil {
-				return usageError(errors.New("-C: expected a key"))
-			}
-			sch, err := signatureScheme(k.Public, "", "sha256")
-			if err != nil {
-				return err
-			}
-			a, err := t.Certify(o.Ref, k.Ref, q, sch)
-			if err != nil {
-				return err
-			}
-			return errors.Join(tpmcmd.WriteFile(message, a.Attest), tpmcmd.WriteFile(signature, a.Signature))
+			return errors.Join(tpmcmd.WriteFile(message, a.Attest), tpmcmd.WriteFile(c.signature, a.Signature))
 		})
 	}
 	return cmd
+}
+
+// certifyFlags are those of commands in which a key certifies an object.
+type certifyFlags struct{ object, objectAuth, key, auth, signature string }
+
+func (c *certifyFlags) register(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVarP(&c.object, "certifiedkey-context", "c", "", "the object: a handle or a context file")
+	fl.StringVarP(&c.objectAuth, "certifiedkey-auth", "P", "", "its authorization")
+	fl.StringVarP(&c.key, "signingkey-context", "C", "", "the key that signs")
+	fl.StringVarP(&c.auth, "signingkey-auth", "p", "", "its authorization")
+	fl.StringVarP(&c.signature, "signature", "s", "", "file for the TPMT_SIGNATURE")
+}
+
+// run opens both and calls do with the key's scheme.
+func (c *certifyFlags) run(cmd *cobra.Command, f *tpmFlags, do func(t *tss.TPM, object, key tss.Ref, scheme tpm2.Scheme) error) error {
+	return f.with(cmd.Context(), func(t *tss.TPM) error {
+		o, err := tpmcmd.Open(t, c.object, c.objectAuth)
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		k, err := tpmcmd.Open(t, c.key, c.auth)
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		if k.Public == nil {
+			return usageError(errors.New("-C: expected a key"))
+		}
+		if o.Public == nil {
+			return usageError(errors.New("-c: expected an object, not a hierarchy"))
+		}
+		scheme, err := signatureScheme(k.Public, "", "sha256")
+		if err != nil {
+			return err
+		}
+		return do(t, o.Ref, k.Ref, scheme)
+	})
 }

@@ -64,6 +64,14 @@ func main() {
 		c.replaces = append(c.replaces, s)
 		return nil
 	})
+	flag.Func("take", "SUITE=VERSION: take another version of a Go suite, if what the usual one needs is not to be had", func(s string) error {
+		suite, version, _ := strings.Cut(s, "=")
+		if _, ok := modules[suite]; !ok || version == "" {
+			return fmt.Errorf("%q: expected go-tpm, go-tpm-tools or go-attestation, and a version", s)
+		}
+		modules[suite] = version
+		return nil
+	})
 	csv := flag.String("csv", "", "write each test's result to this file")
 	flag.Parse()
 	c.keep = c.scratch != ""
