@@ -30,23 +30,23 @@ func illegal(op []byte) bool {
 		return true
 	case b == 0xff: // far CALL, far JMP
 		r := at(1) >> 3 & 7
-		return (r == 3 || r == 5) && at(1)>>6 != 3
+		return len(op) > 1 && (r == 3 || r == 5) && at(1)>>6 != 3
 	case b == 0x8e: // MOV to a segment register
 		return true
-	case b != 0x0f:
+	case b != 0x0f, len(op) < 2:
 		return false
 	}
 	switch at(1) {
 	case 0x31, 0x33, 0x34, 0x37, 0xa2, 0xa1, 0xa9, 0xb2, 0xb4, 0xb5, 0x05: // RDTSC RDPMC SYSENTER GETSEC CPUID POP FS, GS LSS LFS LGS SYSCALL
 		return true
 	case 0x00: // SLDT STR
-		return reg <= 1
+		return len(op) > 2 && reg <= 1
 	case 0x01: // SGDT SIDT SMSW; RDTSCP; VMCALL VMMCALL VMFUNC ENCLV
 		switch at(2) {
 		case 0xf9, 0xc1, 0xd9, 0xd4, 0xc0:
 			return true
 		}
-		return reg == 4 || memory && reg <= 1
+		return len(op) > 2 && (reg == 4 || memory && reg <= 1)
 	}
 	return false
 }

@@ -91,6 +91,7 @@ const (
 	PSandbox
 	PHostile
 	PCount
+	PFault
 )
 
 // PImage is the enclave for P mode, with one thread.

@@ -33,6 +33,8 @@ base:   mov     %rcx, %r15
         je      hostile
         cmp     $3, %rdi
         je      count
+        cmp     $4, %rdi
+        je      pf
 bad:    mov     $1, %esi
         jmp     out
 done:   xor     %esi, %esi
@@ -124,6 +126,21 @@ sandbox: movq   $0x5ec4e7, SECRET+base(%rip) # 1: a part that must not see a pag
         mov     %rax, 16(%r14)
         mov     DATA+0x118+base(%rip), %rax
         mov     %rax, 24(%r14)
+        jmp     done
+
+pf:     call    handlers                # 4: ms[0] page faults, all handled here; their number to ms[1]
+        call    tables
+        movq    $0, DATA+0x108+base(%rip)
+        movq    $0, DATA+0x110+base(%rip)
+        lea     SECRET+base(%rip), %rbx
+        mov     (%r14), %rdx
+1:      movq    $0, TABLES+0x3000+8*0x45+base(%rip)
+        invlpg  (%rbx)
+        mov     (%rbx), %rax
+        dec     %rdx
+        jnz     1b
+        mov     DATA+0x108+base(%rip), %rax
+        mov     %rax, 8(%r14)
         jmp     done
 
 count:  sgdt    DATA+base(%rip)         # 3: until ms[0] is not zero; asynchronous exits meanwhile to ms[1]
