@@ -122,14 +122,14 @@ func TestForged(t *testing.T) {
 			continue
 		}
 		t.Run(d.Name, func(t *testing.T) {
-			genuine, false1 := kit(t), forger(t)
+			genuine, forged := kit(t), forger(t)
 			// The false receiver owns the service's certificate key.
-			false1.cert = genuine.cert
-			s, err := d.Server(false1)
+			forged.cert = genuine.cert
+			s, err := d.Server(forged)
 			if err != nil {
 				t.Fatal(err)
 			}
-			files, _ := filepath.Glob(filepath.Join(false1.Dir, "*"))
+			files, _ := filepath.Glob(filepath.Join(forged.Dir, "*"))
 			for _, f := range files { // its endorsements and its worker's key reach the client
 				if n := filepath.Base(f); n == workerKeyFile || len(n) > 40 {
 					b, err := os.ReadFile(f)
@@ -142,7 +142,7 @@ func TestForged(t *testing.T) {
 				}
 			}
 			ck := open(t, genuine.Dir)
-			false1.accept, false1.verifier, false1.known = ck.accept, ck.verifier, ck.known // it believes its client
+			forged.accept, forged.verifier, forged.Dir = ck.accept, ck.verifier, ck.Dir // it believes its client
 			c, err := d.Client(ck)
 			if err == nil {
 				var read []byte
