@@ -122,3 +122,36 @@ func TestSaltUnderOtherSchemes(t *testing.T) {
 		w.Alg(tpm2.AlgSHA256)
 	}}.refused(t, p, "salt under RSAES", tpm2.RCValue.Parameter(2))
 }
+
+// TestSecretWithoutLeadingZeros: a caller may leave leading zeros of the
+// ephemeral point's coordinates out, in the point and in its KDFe (tpm2-tools
+// 5.4 does, once in 256 secrets).
+func TestSecretWithoutLeadingZeros(t *testing.T) {
+	p := newTPM(t, Options{})
+	key := p.state.object(createPrimaryKey(t, p, tpm2.RHOwner, eccTemplate(attrsParent, tpm2.NoScheme)).h)
+	random := tpmcrypto.NewDRBG(tpmcrypto.SHA256, []byte("a point with a leading zero"))
+	for {
+		e, err := tpmcrypto.GenerateEC(tpmcrypto.CurveByID(uint16(tpm2.CurveP256)), random)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.X[0] != 0 {
+			continue
+		}
+		z, err := e.ECDH(key.pub.Point.X, key.pub.Point.Y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range [][]byte{e.X, e.X[1:]} {
+			encrypted, err := tpm2.Encode(tpm2.Point{X: x, Y: e.Y})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tpmcrypto.KDFe(tpmcrypto.SHA256, z.X, labelDuplicate, x, key.pub.Point.X, 256)
+			if got, rc := recoverSecret(key, labelDuplicate, encrypted); rc != 0 || !bytes.Equal(got, want) {
+				t.Errorf("x of %d octets: %x, want %x (%v)", len(x), got, want, rc)
+			}
+		}
+		return
+	}
+}

@@ -227,7 +227,9 @@ func recoverSecret(o *object, label string, encrypted []byte) ([]byte, tpm2.RC) 
 		if err != nil {
 			return nil, tpm2.RCECCPoint
 		}
-		return tpmcrypto.KDFe(h, z.X, label, e.X, k.X, bits), tpm2.RCSuccess
+		// The coordinate counts as it was sent: tpm2-tools 5.4 leaves leading zeros
+		// out, of the point and of its own KDFe, and the reference TPM takes that too.
+		return tpmcrypto.KDFe(h, z.X, label, p.X, k.X, bits), tpm2.RCSuccess
 	case tpm2.AlgMLKEM:
 		k, err := o.mlkemPrivate()
 		if err != nil {
