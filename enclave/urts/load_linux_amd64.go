@@ -148,13 +148,13 @@ func Load(p *epc.Platform, img *image.Image, o Options) (*Enclave, error) {
 
 // attributes chooses what the processor would be asked for: 64 bit, the widest
 // XFRM that is offered here and that the signer leaves free.
-func attributes(s *sgx.SigStruct, want sgx.Attributes, debug bool) sgx.Attributes {
+func attributes(p *epc.Platform, s *sgx.SigStruct, want sgx.Attributes, debug bool) sgx.Attributes {
 	a := sgx.Attributes{Flags: want.Flags | sgx.FlagMode64, XFRM: 3}
 	if debug {
 		a.Flags |= sgx.FlagDebug
 	}
 	const avx = 7
-	if avx&s.AttrMask.XFRM == s.Attributes.XFRM&s.AttrMask.XFRM {
+	if p.XSaveSize(avx) != 0 && avx&s.AttrMask.XFRM == s.Attributes.XFRM&s.AttrMask.XFRM {
 		a.XFRM = avx
 	}
 	return a
@@ -168,7 +168,7 @@ func (e *Enclave) build(img *image.Image, o Options) (tcs []uint64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := sgx.SECS{Size: img.Size, BaseAddr: enclaveBase, SSAFrameSize: img.SSAFrameSize, MiscSelect: img.MiscSelect, Attributes: attributes(img.Sig, img.Attributes, o.Debug)}
+	s := sgx.SECS{Size: img.Size, BaseAddr: enclaveBase, SSAFrameSize: img.SSAFrameSize, MiscSelect: img.MiscSelect, Attributes: attributes(e.p, img.Sig, img.Attributes, o.Debug)}
 	enclave, out := e.p.Monitor.ECREATE(f, (*[sgx.PageSize]byte)(s.AppendTo(nil)))
 	if err := leaf("ECREATE", out); err != nil {
 		keeper.Free(f)
