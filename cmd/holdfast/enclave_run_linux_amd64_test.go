@@ -26,7 +26,7 @@ func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	where := running{sig: filepath.Join(dir, "probe.sig"), sdk: true}
-	where.launch.epc, where.launch.algorithm = 1, evidence.ES256
+	where.launch.epc, where.launch.algorithm, where.launch.mode = 1, evidence.ES256, "hu"
 	done := make(chan error, 1)
 	var r *ran
 	go func() {

@@ -285,15 +285,15 @@ func TestECDAA(t *testing.T) {
 
 func TestHashToPoint(t *testing.T) {
 	eachCurve(t, func(t *testing.T, c *Curve) {
-		// Try seeds until x has a y: y^2 = x^3 - 3x + b.
+		// Try seeds until x has a y: y^2 = x^3 + ax + b.
 		q := c.Parameters()
-		p, b := new(big.Int).SetBytes(q.P), new(big.Int).SetBytes(q.B)
+		p, a, b := new(big.Int).SetBytes(q.P), new(big.Int).SetBytes(q.A), new(big.Int).SetBytes(q.B)
 		found := false
 		for i := byte(0); i < 40 && !found; i++ {
 			x := new(big.Int).SetBytes(SHA512.Sum([]byte{i}))
 			x.Mod(x, p)
 			y2 := new(big.Int).Exp(x, big.NewInt(3), p)
-			y2.Sub(y2, new(big.Int).Mul(big.NewInt(3), x)).Add(y2, b).Mod(y2, p)
+			y2.Add(y2, new(big.Int).Mul(a, x)).Add(y2, b).Mod(y2, p)
 			y := new(big.Int).ModSqrt(y2, p)
 			if y == nil {
 				continue
