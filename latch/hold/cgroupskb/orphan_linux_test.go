@@ -90,8 +90,13 @@ func TestOrphanPlain(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(block)
-	if n := <-got; strconv.FormatInt(n, 10) != out {
-		t.Errorf("%d bytes came of %s", n, out)
+	select {
+	case n := <-got:
+		if strconv.FormatInt(n, 10) != out {
+			t.Errorf("%d bytes came of %s", n, out)
+		}
+	case <-time.After(time.Minute):
+		t.Error("no connection came to its end at the server")
 	}
 }
 

@@ -36,6 +36,16 @@ type fakeServer struct {
 	ended  chan struct{}
 }
 
+// wait waits for the end of a connection.
+func (s *fakeServer) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(time.Minute):
+		t.Fatal("no connection came to its end at the server")
+	}
+}
+
 func (l *lab) fakeServer(addr string, answer bool) *fakeServer {
 	ln := l.listen(addr)
 	s := &fakeServer{answer: answer, ended: make(chan struct{}, 1000)}
@@ -258,7 +268,7 @@ func TestSplitHello(t *testing.T) {
 		if err != nil || !strings.Contains(out, "read") {
 			t.Errorf("%s: %q %v; counters %v", mode, out, err, l.counters())
 		}
-		<-s.ended
+		s.wait(t)
 		if len(s.read) != 1 || s.read[0] != string(aHello(300))+secret {
 			t.Errorf("%s: server read %q", mode, s.read)
 		}
@@ -311,7 +321,7 @@ func TestSecondHelloOnly(t *testing.T) {
 			args = append(args, hex.EncodeToString([]byte(p)))
 		}
 		wait(t, l.helper(args...), 10*time.Second)
-		<-s.ended
+		s.wait(t)
 		got, ok := strings.CutPrefix(s.read[len(s.read)-1], first)
 		switch {
 		case !ok:
@@ -341,8 +351,8 @@ func TestReconnect(t *testing.T) {
 	if err == nil || strings.Contains(out, "first:") || strings.Contains(out, "connect 1") || strings.Contains(out, "connect 2") {
 		t.Errorf("%q %v: expected an error on the second connection only", out, err)
 	}
-	<-first.ended
-	<-second.ended
+	first.wait(t)
+	second.wait(t)
 	if !strings.Contains(first.read[0], secret) {
 		t.Error("the first connection was not released: the test proves nothing")
 	}
@@ -637,7 +647,7 @@ func TestMapped(t *testing.T) {
 	if out, err := wait(t, l.helper("mapped"), 10*time.Second); err != nil {
 		t.Errorf("%q %v; counters %v", out, err, l.counters())
 	}
-	<-s.ended
+	s.wait(t)
 	if len(s.read) != 1 || s.read[0] != string(aHello(200))+secret {
 		t.Errorf("server read %q", s.read)
 	}
