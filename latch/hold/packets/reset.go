@@ -5,6 +5,8 @@ package packets
 import (
 	"encoding/binary"
 	"net/netip"
+
+	"holdfast/latch/hold"
 )
 
 // encodeReset makes an RST, ACK segment with its IP header.
@@ -51,4 +53,42 @@ func partial(b []byte, s uint32) uint32 {
 		s += uint32(b[i])<<8 | uint32(b[i+1])
 	}
 	return s
+}
+
+// FixChecksums writes the checksums of a whole IP packet with TCP or UDP (RFC
+// 1071, RFC 9293, RFC 768, RFC 8200) and reports whether it could: not of what
+// Parse does not understand or does not have whole.
+func FixChecksums(b []byte) bool {
+	p, why := Parse(b)
+	if why != hold.ReasonNone || len(p.Payload) != p.Size {
+		return false
+	}
+	end := len(b)
+	l4, first := 40, 8
+	if b[0]>>4 == 4 {
+		l4, first = 20, 12
+		if n := int(binary.BigEndian.Uint16(b[2:])); n != 0 {
+			end = n
+		}
+		b[10], b[11] = 0, 0
+		binary.BigEndian.PutUint16(b[10:], fold(partial(b[:20], 0)))
+	} else if n := int(binary.BigEndian.Uint16(b[4:])); n != 0 {
+		end = 40 + n
+	}
+	t := b[l4:end]
+	at := 16
+	if p.Proto == ProtoUDP {
+		at = 6
+	}
+	t[at], t[at+1] = 0, 0
+	sum := partial(b[first:l4], 0) + uint32(p.Proto) + uint32(len(t)>>16) + uint32(len(t)&0xffff)
+	if len(t)%2 != 0 {
+		sum += uint32(t[len(t)-1]) << 8
+	}
+	c := fold(partial(t, sum))
+	if c == 0 && p.Proto == ProtoUDP {
+		c = 0xffff // 0 would say that there is none
+	}
+	binary.BigEndian.PutUint16(t[at:], c)
+	return true
 }
