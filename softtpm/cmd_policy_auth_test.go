@@ -56,7 +56,7 @@ func TestPolicySigned(t *testing.T) {
 			q(h, "", cp, "ref", -60, sig).refused(t, p, "nonce left out", tpm2.RCSignature.Parameter(5))
 			q(h, nonce, "", "ref", -60, sig).refused(t, p, "cpHash left out", tpm2.RCSignature.Parameter(5))
 			q(h, nonce, cp, "ref", -61, sig).refused(t, p, "expiration", tpm2.RCSignature.Parameter(5))
-			q(h, "x"+nonce[1:], cp, "ref", -60, sig).refused(t, p, "nonce", tpm2.RCNonce.Parameter(1))
+			q(h, other(nonce), cp, "ref", -60, sig).refused(t, p, "nonce", tpm2.RCNonce.Parameter(1))
 			r := q(h, nonce, cp, "ref", -60, sig).ok(t, p)
 			timeout := string(r.Sized(8))
 			var tk tpm2.Ticket

@@ -4,7 +4,6 @@ package softtpm
 
 import (
 	"bytes"
-	"math/big"
 	"testing"
 
 	"holdfast/softtpm/internal/tpmcrypto"
@@ -92,19 +91,7 @@ func TestCommitBN(t *testing.T) {
 		tpm2.Scheme{Alg: tpm2.AlgECDAA, Hash: tpm2.AlgSHA256, Count: count}.Marshal(w)
 		noTicket.Marshal(w)
 	}).ok(t, p))
-	n := new(big.Int).SetBytes(curve.Parameters().N)
-	T := new(big.Int).SetBytes([]byte(sha(string(sig.R), string(digest))))
-	tq, err := curve.Mult(T.Mod(T, n).FillBytes(make([]byte, 32)), tpmcrypto.Point{X: key.pub.Point.X, Y: key.pub.Point.Y})
-	if err != nil {
-		t.Fatal(err)
-	}
-	right, err := curve.Add(tpmcrypto.Point{X: e.X, Y: e.Y}, tq)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left, err := curve.BaseMult(sig.S); err != nil || !bytes.Equal(left.X, right.X) || !bytes.Equal(left.Y, right.Y) {
-		t.Errorf("the signature does not verify: %v", err)
-	}
+	verifyECDAA(t, curve, key.pub.Point, e, digest, &sig)
 }
 
 // TestSaltUnderOtherSchemes: a secret is shared with RSA keys by OAEP only.
