@@ -141,19 +141,28 @@ static const char *kind(const struct mapping *m)
 	return m->stack ? "stack" : m->inode != 0 ? "file mapping" : "memory";
 }
 
+/* piece is what moves or is copied at once: the mapping, or a part of a large one. */
+static void piece(const struct find *f, uint64_t *start, uint64_t *end)
+{
+	const struct mapping *m = &f->m;
+	*start = m->start;
+	*end = m->end;
+	if (*end - *start <= WHOLE)
+		return;
+	*start = f->addr & ~(PIECE - 1);
+	*end = *start + PIECE;
+	if (*start < m->start)
+		*start = m->start;
+	if (*end > m->end)
+		*end = m->end;
+}
+
 /* move moves private writable memory into our file. */
 static bool move(const struct find *f, struct granted *g)
 {
 	const struct mapping *m = &f->m;
-	uint64_t start = m->start, end = m->end;
-	if (end - start > WHOLE) {
-		start = f->addr & ~(PIECE - 1);
-		end = start + PIECE;
-		if (start < m->start)
-			start = m->start;
-		if (end > m->end)
-			end = m->end;
-	}
+	uint64_t start, end;
+	piece(f, &start, &end);
 	struct work w = {.share = true, .from = start, .length = end - start, .prot = PROT_READ | PROT_WRITE | (m->exec ? PROT_EXEC : 0), .file = file, .pagemap = -1};
 	if (m->stack && start == m->start && end == m->end) {
 		/* What moves does not grow by itself any more: give it all its room. */
@@ -189,15 +198,8 @@ static bool move(const struct find *f, struct granted *g)
 static bool copy(const struct find *f, struct granted *g)
 {
 	const struct mapping *m = &f->m;
-	uint64_t start = m->start, end = m->end;
-	if (end - start > WHOLE) {
-		start = f->addr & ~(PIECE - 1);
-		end = start + PIECE;
-		if (start < m->start)
-			start = m->start;
-		if (end > m->end)
-			end = m->end;
-	}
+	uint64_t start, end;
+	piece(f, &start, &end);
 	uint64_t offset = window();
 	if (offset == 0)
 		return false;
