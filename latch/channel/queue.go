@@ -29,8 +29,9 @@ type queue struct {
 	mu      sync.Mutex
 	buf     []byte // frames not yet written
 	spare   []byte
-	writing bool // the writer owns the socket
-	taken   int  // bytes the writer is writing
+	writing bool          // the writer owns the socket
+	taken   int           // bytes the writer is writing
+	leaving time.Duration // not 0: err is set, the writer writes what is left, each time for at most so long
 	err     error
 	wake    chan struct{}
 	done    chan struct{} // closed with err set
@@ -87,6 +88,7 @@ func (q *queue) try() (int, error) {
 }
 
 func (q *queue) failLocked(err error) {
+	q.leaving, q.buf = 0, nil
 	q.endLocked(err)
 	q.conn.Close()
 }
@@ -95,15 +97,18 @@ func (q *queue) failLocked(err error) {
 func (q *queue) endLocked(err error) {
 	if q.err == nil {
 		q.err = err
-		q.buf, q.spare = nil, nil
+		if q.leaving == 0 {
+			q.buf, q.spare = nil, nil
+		}
 		close(q.wake)
 		close(q.done)
 	}
 }
 
-// last sends a last message, as far as the socket takes it at once, and says
-// to the peer that no more comes. Reading goes on until the deadline, since
-// closing with unread bytes would make TCP throw the message away.
+// last sends a last message, without waiting, and says to the peer that no more
+// comes. What the socket does not take at once the writer has linger to write.
+// Reading goes on as long, since closing with unread bytes would make TCP throw
+// the message away.
 func (q *queue) last(add func(b []byte) []byte, linger time.Duration) {
 	q.mu.Lock()
 	conn := q.conn
@@ -111,9 +116,20 @@ func (q *queue) last(add func(b []byte) []byte, linger time.Duration) {
 	conn.SetReadDeadline(time.Now().Add(linger))
 	q.send(add)
 	q.mu.Lock()
+	mine := q.err != nil || !q.writing
+	if !mine {
+		q.leaving = linger
+		conn.SetWriteDeadline(time.Now().Add(linger))
+	}
 	q.endLocked(net.ErrClosed)
 	q.mu.Unlock()
-	if cw, ok := conn.(interface{ CloseWrite() error }); ok {
+	if mine {
+		closeWrite(conn)
+	}
+}
+
+func closeWrite(c net.Conn) {
+	if cw, ok := c.(interface{ CloseWrite() error }); ok {
 		cw.CloseWrite()
 	}
 }
@@ -130,15 +146,23 @@ func (q *queue) writer() {
 	for range q.wake {
 		for {
 			q.mu.Lock()
-			if q.err != nil || len(q.buf) == 0 {
+			if q.err != nil && q.leaving == 0 || len(q.buf) == 0 {
 				q.writing = false
+				last, conn := q.leaving > 0, q.conn
 				q.mu.Unlock()
+				if last {
+					closeWrite(conn)
+				}
 				break
+			}
+			limit := writeTimeout
+			if q.leaving > 0 {
+				limit = q.leaving
 			}
 			b, conn := q.buf, q.conn
 			q.buf, q.spare, q.taken = q.spare[:0], nil, len(b)
 			q.mu.Unlock()
-			conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+			conn.SetWriteDeadline(time.Now().Add(limit))
 			_, err := conn.Write(b)
 			conn.SetWriteDeadline(time.Time{}) // tryWrite would fail on one that has passed
 			q.mu.Lock()
