@@ -3,6 +3,7 @@
 package trust
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
 	"testing"
@@ -87,6 +88,14 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
+	all, err := Build(Records{AKs: []AK{record("web-1", 1)}, Platforms: []Platform{{Environment: "tdx-1", Type: TypeTDX, Chip: bytes.Repeat([]byte{7}, 16)}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	if b, err = all.Encode(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := Parse(b)
 		if (err == nil) == (r == nil) {
@@ -99,8 +108,12 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := Parse(enc); err != nil || len(again.AKs()) != len(r.AKs()) || len(again.Simulated()) != len(r.Simulated()) {
+		again, err := Parse(enc)
+		if err != nil {
 			t.Fatalf("%q does not read back: %v", enc, err)
+		}
+		if out, err := again.Encode(); err != nil || !bytes.Equal(out, enc) {
+			t.Fatalf("%q becomes %q (%v)", enc, out, err)
 		}
 	})
 }

@@ -74,7 +74,10 @@ func ParseProvider(n *yaml.Node) (*ProviderConfig, error) {
 	if err := d.Decode(c); err != nil {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
-	return c, c.check()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Opener returns the function that opens the security processor.

@@ -7,8 +7,10 @@ package observe
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,6 +23,8 @@ import (
 // userHZ is the unit of times in /proc/PID/stat: 1/100 s on every Linux
 // architecture that Go supports (sysconf(_SC_CLK_TCK)).
 const userHZ = 100
+
+const tick = uint64(1e9 / userHZ) // ns
 
 // process is one process as /proc shows it. dir stays tied to that process:
 // when it dies, reads through dir fail and never show its successor.
@@ -61,16 +65,24 @@ func (p *process) start() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	i := bytes.LastIndexByte(b, ')') // the name may contain anything
-	f := strings.Fields(string(b[i+1:]))
+	t, err := startOf(b)
+	if err != nil {
+		return 0, fmt.Errorf("/proc/%d/stat: %w", p.pid, err)
+	}
+	return t, nil
+}
+
+func startOf(stat []byte) (uint64, error) {
+	i := bytes.LastIndexByte(stat, ')') // the name may contain anything
+	f := strings.Fields(string(stat[i+1:]))
 	if i < 0 || len(f) < 20 {
-		return 0, fmt.Errorf("/proc/%d/stat: fields are missing", p.pid)
+		return 0, errors.New("fields are missing")
 	}
 	t, err := strconv.ParseUint(f[19], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("/proc/%d/stat: start time: %w", p.pid, err)
+	if err != nil || t > math.MaxUint64/tick {
+		return 0, fmt.Errorf("start time %q", f[19])
 	}
-	return t * (1e9 / userHZ), nil
+	return t * tick, nil
 }
 
 // cgroup is the process's path in the unified hierarchy.
@@ -94,14 +106,25 @@ func (p *process) uid() (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, l := range strings.Split(string(b), "\n") {
+	u, err := uidOf(b)
+	if err != nil {
+		return 0, fmt.Errorf("/proc/%d/status: %w", p.pid, err)
+	}
+	return u, nil
+}
+
+func uidOf(status []byte) (uint32, error) {
+	for _, l := range strings.Split(string(status), "\n") {
 		if u, ok := strings.CutPrefix(l, "Uid:\t"); ok {
 			u, _, _ = strings.Cut(u, "\t")
 			n, err := strconv.ParseUint(u, 10, 32)
-			return uint32(n), err
+			if err != nil {
+				return 0, fmt.Errorf("user %q", u)
+			}
+			return uint32(n), nil
 		}
 	}
-	return 0, fmt.Errorf("/proc/%d/status: no Uid line", p.pid)
+	return 0, errors.New("no Uid line")
 }
 
 // netns is the process's network namespace as the kernel names it: net:[INODE].

@@ -32,6 +32,12 @@ func ReadKey(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filestore: key: %w", err)
 	}
+	return parseKey(path, b)
+}
+
+// parseKey reads the content of a key file. It takes b over: what is not
+// returned is erased.
+func parseKey(path string, b []byte) ([]byte, error) {
 	key := b
 	if len(b) != keySize {
 		defer clear(b)

@@ -73,8 +73,19 @@ func sized(path, what string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(b) < 2 || int(binary.BigEndian.Uint16(b)) != len(b)-2 {
-		return nil, fmt.Errorf("%s: expected a %s of %d bytes, as its first two bytes say", path, what, binary.BigEndian.Uint16(append(b, 0, 0))+2)
+	if b, err = unwrap(b, what); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b, nil
+}
+
+// unwrap returns the content of a TPM2B that is all of b.
+func unwrap(b []byte, what string) ([]byte, error) {
+	if len(b) < 2 {
+		return nil, fmt.Errorf("expected a %s, got %d bytes", what, len(b))
+	}
+	if n := int(binary.BigEndian.Uint16(b)); n != len(b)-2 {
+		return nil, fmt.Errorf("expected a %s of %d bytes, as its first two bytes say, got %d", what, n+2, len(b))
 	}
 	return b[2:], nil
 }
@@ -136,15 +147,20 @@ const (
 
 // WriteCredential writes a credential.
 func WriteCredential(path string, idObject, secret []byte) error {
+	b, err := credential(idObject, secret)
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, b)
+}
+
+func credential(idObject, secret []byte) ([]byte, error) {
 	var w tpm2.Writer
 	w.U32(credentialMagic)
 	w.U32(credentialVersion)
 	w.Sized(idObject)
 	w.Sized(secret)
-	if w.Err() != nil {
-		return w.Err()
-	}
-	return WriteFile(path, w.Bytes())
+	return w.Bytes(), w.Err()
 }
 
 // ReadCredential reads a credential.
@@ -153,15 +169,22 @@ func ReadCredential(path string) (idObject, secret []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if idObject, secret, err = parseCredential(b); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return idObject, secret, nil
+}
+
+func parseCredential(b []byte) (idObject, secret []byte, err error) {
 	r := tpm2.NewReader(b)
 	if m, v := r.U32(), r.U32(); m != credentialMagic || v != credentialVersion {
-		return nil, nil, fmt.Errorf("%s: expected a credential file (%#x, version %d), got %#x, version %d", path, uint32(credentialMagic), credentialVersion, m, v)
+		return nil, nil, fmt.Errorf("expected a credential file (%#x, version %d), got %#x, version %d", uint32(credentialMagic), credentialVersion, m, v)
 	}
 	idObject = r.Sized(tpm2.MaxIDObject)
 	secret = r.Sized(tpm2.MaxEncryptedSecret)
 	r.End()
 	if err := r.Err(); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, err
 	}
 	return idObject, secret, nil
 }
