@@ -124,8 +124,8 @@ func New(r *verify.Result, err error, failures []policy.Failure, policyID, build
 	if r.Platform != nil || r.Enclave != nil {
 		a.Vector.RuntimeOpaque = isolated
 	}
-	if r.Simulated {
-		a.Vector.Hardware = vulnerable
+	if r.Simulated || (r.Platform != nil && r.Platform.TDX != nil && r.Platform.TDX.TCBStatus != "UpToDate") {
+		a.Vector.Hardware = vulnerable // no hardware, or firmware of which its maker does not say that it is up to date
 	}
 	for _, f := range failures {
 		a.Vector.worsen(f.Rule)
@@ -151,7 +151,7 @@ func (a *Appraisal) notGenuine(err error) {
 		a.Status = None
 	case verify.FaultUnknownKey, verify.FaultForeign:
 		a.Vector.InstanceIdentity = unknownInstance
-	case verify.FaultTCB, verify.FaultRevoked:
+	case verify.FaultTCB, verify.FaultRevoked, verify.FaultQuotingEnclave:
 		a.Vector.Hardware = badHardware
 	default:
 		a.Vector.Hardware = unknownHardware

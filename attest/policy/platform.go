@@ -40,8 +40,9 @@ type snpTCB struct {
 	Microcode  uint8 `yaml:"microcode"`
 }
 
-// tdxRules constrain TDX quotes. The vendor's view of the firmware is a matter of
-// collateral; min-tee-tcb-svn is a floor of one's own.
+// tdxRules constrain TDX quotes. tcb-status and min-tcb-evaluation are about the
+// vendor's view of the firmware, which comes with the collateral;
+// min-tee-tcb-svn is a floor of one's own.
 type tdxRules struct {
 	hostRules    `yaml:",inline"`
 	RTMR         map[uint8][]digest `yaml:"rtmr"` // 0 to 3, accepted values
@@ -49,6 +50,10 @@ type tdxRules struct {
 	MROwners     []digest           `yaml:"mr-owners"`
 	MRSeams      []digest           `yaml:"mr-seams"`
 	MinTEETCBSVN digest             `yaml:"min-tee-tcb-svn"` // 16 bytes, component by component
+
+	TCBStatus        []string `yaml:"tcb-status"`         // accepted; default UpToDate alone
+	Advisories       []string `yaml:"advisories"`         // accepted beside a status that is not UpToDate; absent: any
+	MinTCBEvaluation *int     `yaml:"min-tcb-evaluation"` // of the collateral (tcbEvaluationDataNumber): an older one is not taken
 }
 
 // csvRules constrain Hygon CSV reports.
@@ -68,6 +73,9 @@ type csvAPI struct {
 	Major uint8 `yaml:"major"`
 	Minor uint8 `yaml:"minor"`
 }
+
+// tcbStatuses are those of Intel's that a policy may accept: all but Revoked.
+var tcbStatuses = []string{"UpToDate", "SWHardeningNeeded", "ConfigurationNeeded", "ConfigurationAndSWHardeningNeeded", "OutOfDate", "OutOfDateConfigurationNeeded"}
 
 var csvBits = map[string]uint32{"no-key-sharing": csv.PolicyNoKS, "es": csv.PolicyES, "no-send": csv.PolicyNoSend, "csv": csv.PolicyCSV, "csv3": csv.PolicyCSV3}
 
@@ -104,6 +112,11 @@ func (f *file) checkPlatforms() error {
 				errs = append(errs, fmt.Errorf("tdx.rtmr.%d: expected 0 to 3, and at least one value", i))
 			}
 			errs = append(errs, sizes("tdx.rtmr", 48, values))
+		}
+		for _, s := range r.TCBStatus {
+			if !slices.Contains(tcbStatuses, s) {
+				errs = append(errs, fmt.Errorf("tdx.tcb-status: expected one of %v, got %q", tcbStatuses, s))
+			}
 		}
 		if r.MinTEETCBSVN != nil {
 			errs = append(errs, sizes("tdx.min-tee-tcb-svn", 16, []digest{r.MinTEETCBSVN}))
@@ -152,6 +165,7 @@ func (c *check) platform() {
 		} else {
 			c.host(trust.TypeTDX, &r.hostRules, p)
 			c.tdx(r, p.TDX)
+			c.tcbStatus(r, p)
 		}
 	case p.CSV != nil:
 		if r := c.p.CSV; r == nil {
@@ -252,6 +266,30 @@ func (c *check) tdx(r *tdxRules, x *verify.TDX) {
 			c.fail("tdx.min-tee-tcb-svn", "each byte at least that of "+hex.EncodeToString(r.MinTEETCBSVN), quoted(hex.EncodeToString(x.TEETCBSVN)))
 			break
 		}
+	}
+}
+
+// tcbStatus asks what Intel says of the firmware. Without collateral there is
+// nothing to ask, which the rule collateral is about, unless the policy has rules
+// of its own here.
+func (c *check) tcbStatus(r *tdxRules, p *verify.Platform) {
+	x, accepted := p.TDX, r.TCBStatus
+	if accepted == nil {
+		accepted = []string{"UpToDate"}
+	}
+	if (p.Collateral || r.TCBStatus != nil) && !slices.Contains(accepted, x.TCBStatus) {
+		c.fail("tdx.tcb-status", list(accepted), quoted(x.TCBStatus))
+	}
+	if r.Advisories != nil {
+		for _, a := range x.Advisories {
+			if !slices.Contains(r.Advisories, a) {
+				c.fail("tdx.advisories", list(r.Advisories), quoted(a))
+				break
+			}
+		}
+	}
+	if n := r.MinTCBEvaluation; n != nil && (!p.Collateral || x.TCBEvaluation < *n) {
+		c.fail("tdx.min-tcb-evaluation", fmt.Sprintf("at least %d", *n), fmt.Sprint(x.TCBEvaluation))
 	}
 }
 

@@ -42,6 +42,7 @@ tdx:
   mr-owners: ["` + hexOf(8, 48) + `"]
   mr-seams: ["` + hexOf(9, 48) + `"]
   min-tee-tcb-svn: "05000200000000000000000000000000"
+  min-tcb-evaluation: 17
 csv:
   measurements: ["` + hexOf(10, 32) + `"]
   chips: ["` + hexOf(1, 32) + `"]
@@ -72,7 +73,7 @@ func tdxResult() *verify.Result {
 	svn[0], svn[2] = 5, 2
 	return &verify.Result{Type: evidence.TypeTDX, Class: verify.ClassMachine, Environment: "host-1", Signature: "ES256",
 		Platform: &verify.Platform{Type: "tdx", Chip: fill(1, 16), Measurement: fill(10, 48), Collateral: true,
-			TDX: &verify.TDX{TEETCBSVN: svn, MRConfigID: fill(7, 48), MROwner: fill(8, 48), MRSeam: fill(9, 48),
+			TDX: &verify.TDX{TCBStatus: "UpToDate", TCBEvaluation: 17, TEETCBSVN: svn, MRConfigID: fill(7, 48), MROwner: fill(8, 48), MRSeam: fill(9, 48),
 				RTMR: [][]byte{fill(5, 48), make([]byte, 48), make([]byte, 48), fill(6, 48)}}}}
 }
 
@@ -120,7 +121,11 @@ func TestPlatformRules(t *testing.T) {
 		{"sev-snp.min-tcb.launch.snp", snpResult(), func(p *verify.Platform) { p.SNP.LaunchTCB.SNP = 7 }},
 		{"sev-snp.migration-agent", snpResult(), func(p *verify.Platform) { p.SNP.MigrationAgent = true }},
 		{"sev-snp.smt", snpResult(), func(p *verify.Platform) { p.SNP.SMT = true }},
-		{"collateral", tdxResult(), func(p *verify.Platform) { p.Collateral = false }},
+		{"collateral tdx.min-tcb-evaluation", tdxResult(), func(p *verify.Platform) { p.Collateral = false }},
+		{"tdx.tcb-status", tdxResult(), func(p *verify.Platform) { p.TDX.TCBStatus = "OutOfDate" }},
+		{"tdx.tcb-status", tdxResult(), func(p *verify.Platform) { p.TDX.TCBStatus = "" }},
+		{"tdx.tcb-status", tdxResult(), func(p *verify.Platform) { p.TDX.TCBStatus = "Revoked" }},
+		{"tdx.min-tcb-evaluation", tdxResult(), func(p *verify.Platform) { p.TDX.TCBEvaluation = 16 }},
 		{"tdx.debug", tdxResult(), func(p *verify.Platform) { p.Debug = true }},
 		{"tdx.measurements", tdxResult(), func(p *verify.Platform) { p.Measurement = fill(9, 48) }},
 		{"tdx.chips", tdxResult(), func(p *verify.Platform) { p.Chip = fill(9, 16) }},
@@ -147,6 +152,47 @@ func TestPlatformRules(t *testing.T) {
 		c.with(c.r.Platform)
 		if got := ruleNames(p.Evaluate(c.r, platformSession(), now)); got != c.rules {
 			t.Errorf("expected %q, got %q", c.rules, got)
+		}
+	}
+}
+
+// TestTCBStatus: a policy that names statuses accepts these and no others, with
+// the advisories that it knows; and nothing of that kind without collateral.
+func TestTCBStatus(t *testing.T) {
+	head := platformHead + "collateral: optional\ntdx:\n  measurements: [\"" + hexOf(10, 48) + "\"]\n"
+	named := head + "  tcb-status: [UpToDate, SWHardeningNeeded]\n"
+	result := func(status string, advisories ...string) *verify.Result {
+		r := tdxResult()
+		r.Platform.Collateral = status != ""
+		r.Platform.TDX.TCBStatus, r.Platform.TDX.Advisories = status, advisories
+		return r
+	}
+	for _, c := range []struct {
+		policy, want string
+		r            *verify.Result
+	}{
+		{head, "", result("UpToDate")},
+		{head, "tdx.tcb-status", result("SWHardeningNeeded")},
+		{head, "tdx.tcb-status", result("ConfigurationNeeded")},
+		{head, "tdx.tcb-status", result("ConfigurationAndSWHardeningNeeded")},
+		{head, "tdx.tcb-status", result("OutOfDate")},
+		{head, "tdx.tcb-status", result("OutOfDateConfigurationNeeded")},
+		{head, "", result("")}, // collateral: optional
+		{named, "", result("UpToDate")},
+		{named, "", result("SWHardeningNeeded", "INTEL-SA-00615")},
+		{named, "tdx.tcb-status", result("ConfigurationNeeded")},
+		{named, "tdx.tcb-status", result("")},
+		{named + "  advisories: [INTEL-SA-00615]\n", "", result("SWHardeningNeeded", "INTEL-SA-00615")},
+		{named + "  advisories: [INTEL-SA-00615]\n", "tdx.advisories", result("SWHardeningNeeded", "INTEL-SA-00615", "INTEL-SA-00828")},
+		{named + "  advisories: []\n", "tdx.advisories", result("SWHardeningNeeded", "INTEL-SA-00828")},
+	} {
+		if got := ruleNames(parse(t, c.policy).Evaluate(c.r, platformSession(), now)); got != c.want {
+			t.Errorf("%s with %+v: expected %q, got %q", c.policy[len(head):], c.r.Platform.TDX, c.want, got)
+		}
+	}
+	for _, bad := range []string{"  tcb-status: [Revoked]\n", "  tcb-status: [uptodate]\n"} {
+		if p, err := Parse([]byte(head + bad)); err == nil || p != nil {
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }

@@ -39,6 +39,7 @@ const (
 	FaultRevoked           Fault = "revoked"             // the vendor revoked a certificate of the chain
 	FaultCollateral        Fault = "collateral"          // the vendor's revocation list or TCB information is wrong
 	FaultCollateralExpired Fault = "collateral-expired"  // it is out of date; `holdfast attest collateral fetch`
+	FaultQuotingEnclave    Fault = "quoting-enclave"     // the enclave that vouches for the attestation key is not the one that Intel names
 	FaultTCB               Fault = "tcb"                 // the vendor calls this firmware out of date, or report and certificate disagree about it
 	FaultForeign           Fault = "foreign"             // genuine, but the chip is in no record of the trust file
 )

@@ -13,7 +13,8 @@ type Platform struct {
 	Debug       bool   // the host may read the machine's memory
 
 	// Collateral says that revocation lists and, for TDX, the vendor's TCB
-	// information were at hand, in date, and had nothing against the platform.
+	// information were at hand and in date, and that nothing is revoked; what
+	// the vendor says of TDX firmware beside that is in TDX.TCBStatus.
 	// CSV has none: its maker publishes no revocation list.
 	Collateral bool
 	Until      time.Time // when the first certificate or collateral expires; zero if nothing does
@@ -45,7 +46,14 @@ type SNPTCB struct{ FMC, Bootloader, TEE, SNP, Microcode uint8 }
 
 // TDX are fields of a TD quote (Intel TDX DCAP quoting library, TD Report 1.0).
 type TDX struct {
-	FMSPC       string // family, model, stepping and platform, hexadecimal
+	FMSPC string // family, model, stepping and platform, hexadecimal
+	// TCBStatus is Intel's word about the firmware: UpToDate, SWHardeningNeeded,
+	// ConfigurationNeeded, ConfigurationAndSWHardeningNeeded, OutOfDate or
+	// OutOfDateConfigurationNeeded; empty without collateral. Revoked is refused before.
+	TCBStatus     string
+	Advisories    []string // Intel's, that stand beside the status
+	TCBEvaluation int      // tcbEvaluationDataNumber: rises when Intel looks at all levels anew
+
 	TEETCBSVN   []byte
 	MRSeam      []byte
 	MRConfigID  []byte

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"holdfast/attest/verify"
@@ -37,6 +38,9 @@ func hostFacts(p *verify.Platform) *appraisedHost {
 	case p.TDX != nil:
 		x := p.TDX
 		add("platform (FMSPC) %s, module TCB %x, attributes %#x, XFAM %#x", x.FMSPC, x.TEETCBSVN, x.Attributes, x.XFAM)
+		if p.Collateral {
+			add("Intel's word about the firmware: %s%s (evaluation %d)", x.TCBStatus, advisories(x.Advisories), x.TCBEvaluation)
+		}
 		for i, r := range x.RTMR {
 			add("RTMR %d %x", i, r)
 		}
@@ -51,6 +55,13 @@ func hostFacts(p *verify.Platform) *appraisedHost {
 	return h
 }
 
+func advisories(a []string) string {
+	if len(a) == 0 {
+		return ""
+	}
+	return ", " + strings.Join(a, ", ")
+}
+
 func (h *appraisedHost) print(w io.Writer) {
 	debug := ""
 	if h.Debug {
@@ -61,6 +72,6 @@ func (h *appraisedHost) print(w io.Writer) {
 		fmt.Fprintf(w, "  %s\n", d)
 	}
 	if h.Collateral {
-		fmt.Fprintf(w, "  the vendor's collateral is in date and has nothing against it; good until %s\n", h.Until)
+		fmt.Fprintf(w, "  the vendor's collateral is in date, and nothing is revoked; good until %s\n", h.Until)
 	}
 }

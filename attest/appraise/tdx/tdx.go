@@ -7,9 +7,14 @@
 //
 // Start with New; Check is a verify.Check. It never uses the network. With
 // Intel's collateral in the store (TCB information, identity of the quoting
-// enclave, revocation lists) a quote passes only if Intel calls the platform
-// up to date; without it the Result says so, and a policy refuses it unless it
-// says otherwise.
+// enclave, revocation lists) the Result says what Intel thinks of the platform's
+// firmware: a policy takes nothing but UpToDate unless it names another status, and a
+// revoked level never gets there. Without collateral the Result says so, and a
+// policy refuses it unless it says otherwise.
+//
+// The library checks chain and signatures; the collateral is checked here
+// (intel.go), since the library knows no status but UpToDate and gives its
+// refusals no names. A test compares the two.
 package tdx
 
 import (
@@ -46,11 +51,14 @@ const RootCRLURL = "https://certificates.trustedservices.intel.com/IntelSGXRootC
 type Verifier struct {
 	roots *trust.Roots
 	store *collateral.Store
+	root  string // intelRoot, but for a test's own chain: nothing outside of this package can set it
 }
 
 // New makes a Verifier. store may be nil; then nothing is known of Intel's
 // collateral.
-func New(roots *trust.Roots, store *collateral.Store) *Verifier { return &Verifier{roots, store} }
+func New(roots *trust.Roots, store *collateral.Store) *Verifier {
+	return &Verifier{roots, store, intelRoot}
+}
 
 // quote is a parsed quote with the chain that it carries.
 type quote struct {
@@ -117,16 +125,26 @@ func (v *Verifier) Check(r evidence.Report, _ verify.Lookup, data evidence.Repor
 	if subtle.ConstantTimeCompare(body.GetReportData(), data[:]) != 1 {
 		return nil, verify.Refuse(verify.FaultReportData, "expected a quote over %x, got one over %x", data, body.GetReportData())
 	}
-	if sum := sha256.Sum256(q.root.Raw); hex.EncodeToString(sum[:]) != intelRoot {
-		return nil, verify.Refuse(verify.FaultUnknownRoot, "expected Intel's SGX Root CA with SHA-256 %s, got %x", intelRoot, sum)
+	if sum := sha256.Sum256(q.root.Raw); hex.EncodeToString(sum[:]) != v.root {
+		return nil, verify.Refuse(verify.FaultUnknownRoot, "expected Intel's SGX Root CA with SHA-256 %s, got %x", v.root, sum)
 	}
 	until, err := q.dates(now)
 	if err != nil {
 		return nil, err
 	}
-	checked, until, err := v.check(q, now, until)
+	c, err := v.check(q, now)
 	if err != nil {
 		return nil, err
+	}
+	x := &verify.TDX{FMSPC: q.exts.FMSPC}
+	if c != nil {
+		if x.TCBStatus, x.Advisories, err = c.statusOf(q); err != nil {
+			return nil, err
+		}
+		x.TCBEvaluation = c.tcb.TcbEvaluationDataNumber
+		if c.until.Before(until) {
+			until = c.until
+		}
 	}
 	chip, err := hex.DecodeString(q.exts.PPID)
 	if err != nil {
@@ -136,11 +154,10 @@ func (v *Verifier) Check(r evidence.Report, _ verify.Lookup, data evidence.Repor
 	if !ok {
 		return nil, verify.Refuse(verify.FaultForeign, "a genuine quote, but the chip with PPID %x is in no record of the trust file", chip)
 	}
-	attributes := binary.LittleEndian.Uint64(body.GetTdAttributes())
+	x.TEETCBSVN, x.MRSeam, x.MRConfigID, x.MROwner, x.MROwnerConf = body.GetTeeTcbSvn(), body.GetMrSeam(), body.GetMrConfigId(), body.GetMrOwner(), body.GetMrOwnerConfig()
+	x.RTMR, x.Attributes, x.XFAM = body.GetRtmrs(), binary.LittleEndian.Uint64(body.GetTdAttributes()), binary.LittleEndian.Uint64(body.GetXfam())
 	return &verify.Result{Type: r.Type, Class: verify.ClassMachine, Environment: p.Environment, Signature: "ES256",
-		Platform: &verify.Platform{Type: trust.TypeTDX, Chip: chip, Measurement: body.GetMrTd(), Debug: attributes&attributeDebug != 0, Collateral: checked, Until: until,
-			TDX: &verify.TDX{FMSPC: q.exts.FMSPC, TEETCBSVN: body.GetTeeTcbSvn(), MRSeam: body.GetMrSeam(), MRConfigID: body.GetMrConfigId(), MROwner: body.GetMrOwner(),
-				MROwnerConf: body.GetMrOwnerConfig(), RTMR: body.GetRtmrs(), Attributes: attributes, XFAM: binary.LittleEndian.Uint64(body.GetXfam())}}}, nil
+		Platform: &verify.Platform{Type: trust.TypeTDX, Chip: chip, Measurement: body.GetMrTd(), Debug: x.Attributes&attributeDebug != 0, Collateral: c != nil, Until: until, TDX: x}}, nil
 }
 
 // attributeDebug is bit 0 of TD attributes: the TD runs in debug mode (Intel
@@ -161,37 +178,22 @@ func (q *quote) dates(now time.Time) (until time.Time, err error) {
 	return until, nil
 }
 
-// check runs the library, first without and then with collateral, so that each
-// refusal has its name.
-func (v *Verifier) check(q *quote, now, until time.Time) (bool, time.Time, error) {
+// check has the library verify chain and signatures, then looks at Intel's
+// collateral, if the store has it.
+func (v *Verifier) check(q *quote, now time.Time) (*intel, error) {
 	pool := x509.NewCertPool()
 	pool.AddCert(q.root)
-	o := &tdxverify.Options{Now: now, TrustedRoots: pool}
-	if err := tdxverify.TdxQuote(q.QuoteV4, o); err != nil {
-		return false, until, verify.Refuse(nameOf(err, false), "TDX quote: %w", err)
+	if err := tdxverify.TdxQuote(q.QuoteV4, &tdxverify.Options{Now: now, TrustedRoots: pool, Getter: noNetwork{}}); err != nil {
+		return nil, verify.Refuse(nameOf(err), "TDX quote: %w", err)
 	}
-	ca := caOf(q.pck)
-	if ca == "" {
-		return false, until, verify.Refuse(verify.FaultCertificate, "PCK certificate: expected an issuer of the platform or processor kind, got %q", q.pck.Issuer.CommonName)
+	if caOf(q.pck) == "" {
+		return nil, verify.Refuse(verify.FaultCertificate, "PCK certificate: expected an issuer of the platform or processor kind, got %q", q.pck.Issuer.CommonName)
 	}
-	g := getter{v.store}
-	for _, url := range urls(q) {
-		i, err := v.store.Get(url)
-		if errors.Is(err, collateral.ErrMissing) {
-			return false, until, nil
-		}
-		if err != nil {
-			return false, until, verify.Refuse(verify.FaultCollateral, "%w", err)
-		}
-		if end, ok := i.Expires(); ok && end.Before(until) {
-			until = end
-		}
+	c, known, err := v.collateralOf(q, now)
+	if err != nil || !known {
+		return nil, err
 	}
-	o = &tdxverify.Options{Now: now, TrustedRoots: pool, GetCollateral: true, CheckRevocations: true, Getter: g}
-	if err := tdxverify.TdxQuote(q.QuoteV4, o); err != nil {
-		return false, until, verify.Refuse(nameOf(err, true), "TDX quote: %w", err)
-	}
-	return true, until, nil
+	return c, nil
 }
 
 // caOf tells which of Intel's certificate authorities issued a PCK certificate.
@@ -222,46 +224,23 @@ func Wants(r evidence.Report) ([]string, error) {
 	return urls(q), nil
 }
 
-// getter gives the library what is in the store, and nothing else.
-type getter struct{ store *collateral.Store }
+// noNetwork makes a network call of the library an error.
+type noNetwork struct{}
 
 // Get implements trust.HTTPSGetter.
-func (g getter) Get(url string) (map[string][]string, []byte, error) {
-	i, err := g.store.Get(url)
-	if err != nil {
-		return nil, nil, err
-	}
-	h := map[string][]string{}
-	for name, value := range i.Header {
-		h[name] = []string{value}
-	}
-	return h, i.Body, nil
+func (noNetwork) Get(url string) (map[string][]string, []byte, error) {
+	return nil, nil, fmt.Errorf("a verifier uses no network, not even for %s", url)
 }
 
 // nameOf finds the fault in the library's text: its errors are not wrapped, so
 // that text is all there is. The version of the library is pinned, and a test
 // has each of these texts.
-func nameOf(err error, collateral bool) verify.Fault {
+func nameOf(err error) verify.Fault {
 	s := err.Error()
-	has := func(parts ...string) bool {
-		for _, p := range parts {
-			if strings.Contains(s, p) {
-				return true
-			}
+	for _, part := range []string{tdxverify.ErrHashVerificationFail.Error(), tdxverify.ErrSHA56VerificationFail.Error(), "QE report"} {
+		if strings.Contains(s, part) {
+			return verify.FaultSignature
 		}
-		return false
-	}
-	switch {
-	case has("was revoked at"):
-		return verify.FaultRevoked
-	case has("TCB status check", "TCB Status", "TCB level", tdxverify.ErrTcbStatus.Error(), "isvsvn"):
-		return verify.FaultTCB
-	case has("has expired"):
-		return verify.FaultCollateralExpired
-	case has(tdxverify.ErrHashVerificationFail.Error(), tdxverify.ErrSHA56VerificationFail.Error(), "QE Report's signature", "QE report"):
-		return verify.FaultSignature
-	case collateral:
-		return verify.FaultCollateral
 	}
 	return verify.FaultCertificate
 }
