@@ -17,6 +17,8 @@ type Options struct {
 	Have         []Hash        // endorsements that the gate has already (at most MaxHave); the agent does not send them
 	MaxQueue     int           // bytes of announcements that may wait for the agent; default 256 KiB
 	Timeout      time.Duration // for connecting and the Hellos; default 5 s
+	// Dial connects; nil: net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Kind tells what an Event holds.
@@ -70,8 +72,11 @@ func Dial(ctx context.Context, network, addr string, o Options) (*Client, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, addr)
+	dial := o.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	c, err := dial(ctx, network, addr)
 	if err != nil {
 		return nil, fmt.Errorf("channel: no connection to the agent at %s: %w", addr, err)
 	}

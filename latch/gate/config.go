@@ -4,6 +4,7 @@ package gate
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,7 @@ type Config struct {
 
 	unit, executable string // claims about the gated programs
 	watch            func(*Decision)
+	dial             func(ctx context.Context, network, address string) (net.Conn, error) // to agents; nil: as the system does
 }
 
 // Service says how sessions of one server name are judged.

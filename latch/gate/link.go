@@ -28,7 +28,7 @@ func (c *Config) dialAgent(ctx context.Context, a Address, have []channel.Hash) 
 	if a.Network == "nats" {
 		return c.dialRendezvous(ctx, a, have)
 	}
-	return channel.Dial(ctx, a.Network, a.Addr, channel.Options{Software: "holdfast gate", Have: have})
+	return channel.Dial(ctx, a.Network, a.Addr, channel.Options{Software: "holdfast gate", Have: have, Dial: c.dial})
 }
 
 const (

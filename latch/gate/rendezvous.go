@@ -18,7 +18,7 @@ func (c *Config) dialRendezvous(ctx context.Context, a Address, have []channel.H
 	if err != nil {
 		return nil, err
 	}
-	bus, err := rendezvous.NATS(ctx, rendezvous.NATSOptions{Address: address, Name: "holdfast gate", Access: c.NATS})
+	bus, err := rendezvous.NATS(ctx, rendezvous.NATSOptions{Address: address, Name: "holdfast gate", Access: c.NATS, Dial: c.dial})
 	if err != nil {
 		return nil, err
 	}

@@ -15,22 +15,8 @@ import (
 	"time"
 
 	"holdfast/latch/hold/cgroupskb"
+	"holdfast/latch/ops"
 )
-
-// Running is a gate on a scope of any kind.
-type Running interface {
-	Ready(ctx context.Context, d time.Duration)
-	Stats() Stats
-	// Reload is Gate.Reload.
-	Reload(c *Config) error
-	// Self is the gate itself.
-	Self() *Gate
-	// Where names what is gated, for people.
-	Where() string
-	// End stops the gate. What was not released stays shut, and so does the
-	// scope while it may have clients, unless open is set.
-	End(open bool) error
-}
 
 // OpenScope gates what the configuration's scope names.
 func OpenScope(c *Config) (Running, error) {
@@ -174,18 +160,15 @@ func ownGroup(root string) (string, error) {
 	return dir, nil
 }
 
-// String names the scope for people.
-func (s *Scope) String() string {
-	var out []string
-	for _, x := range []struct{ name, value string }{{"cgroup", s.Cgroup}, {"unit", s.Unit}, {"users", strings.Join(s.Users, ", ")}, {"network namespace", s.NetNS}, {"devices", strings.Join(s.Routed, ", ")}} {
-		if x.value != "" {
-			out = append(out, x.name+" "+x.value)
-		}
-	}
-	if s.Machine {
-		out = append(out, "the machine")
-	}
-	return strings.Join(out, ", ")
+// Live implements Running.
+func (r *Routed) Live() (func(ops.Pair) bool, error) {
+	return nil, errors.New("this machine does not keep the connections that it routes")
+}
+
+// Live implements Running.
+func (s *Scoped) Live() (func(ops.Pair) bool, error) {
+	there, err := ops.Established(s.dir)
+	return func(p ops.Pair) bool { return there[p] }, err
 }
 
 // Where implements Running.

@@ -151,3 +151,17 @@ func slicePath(name string) string {
 	}
 	return out
 }
+
+// String names the scope for people.
+func (s *Scope) String() string {
+	var out []string
+	for _, x := range []struct{ name, value string }{{"cgroup", s.Cgroup}, {"unit", s.Unit}, {"users", strings.Join(s.Users, ", ")}, {"network namespace", s.NetNS}, {"devices", strings.Join(s.Routed, ", ")}} {
+		if x.value != "" {
+			out = append(out, x.name+" "+x.value)
+		}
+	}
+	if s.Machine {
+		out = append(out, "the machine")
+	}
+	return strings.Join(out, ", ")
+}

@@ -24,6 +24,8 @@ type NATSOptions struct {
 	Keep    bool
 	Timeout time.Duration // of one try to connect; default 2 s
 	Access  NATSAccess
+	// Dial connects; nil: net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // NATSAccess says how an end proves to a NATS server who it is.
@@ -50,7 +52,7 @@ func NATS(ctx context.Context, o NATSOptions) (Bus, error) {
 	b := &natsBus{done: make(chan struct{})}
 	opts := []nats.Option{
 		nats.Name(o.Name), nats.Timeout(o.Timeout), nats.NoEcho(), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2),
-		nats.DontRandomize(), nats.SetCustomDialer(&dialer{ctx}),
+		nats.DontRandomize(), nats.SetCustomDialer(&dialer{ctx, o.Dial}),
 		nats.ClosedHandler(func(*nats.Conn) { b.end() }),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrSlowConsumer) {
@@ -90,12 +92,19 @@ func NATS(ctx context.Context, o NATSOptions) (Bus, error) {
 }
 
 // dialer lets the caller's context end a try to connect.
-type dialer struct{ ctx context.Context }
+type dialer struct {
+	ctx context.Context
+	how func(ctx context.Context, network, address string) (net.Conn, error) // nil: net.Dialer
+}
 
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	var n net.Dialer
-	n.Timeout = 2 * time.Second
-	return n.DialContext(d.ctx, network, address)
+	how := d.how
+	if how == nil {
+		how = new(net.Dialer).DialContext
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, 2*time.Second)
+	defer cancel()
+	return how(ctx, network, address)
 }
 
 func (b *natsBus) end() { b.once.Do(func() { close(b.done) }) }

@@ -71,6 +71,9 @@ func (r *run) checks() {
 	for _, s := range otherSystems {
 		r.step("build "+s.os+"/"+s.arch, []string{"GOOS=" + s.os, "GOARCH=" + s.arch}, "go", "build", "-o", os.DevNull, s.packages)
 	}
+	for _, o := range []string{"windows", "darwin"} { // with their tests, and the calls of the systems
+		r.step("vet "+o+"/amd64", []string{"GOOS=" + o, "GOARCH=amd64"}, "go", "vet", "./cmd/...", "./latch/...")
+	}
 	r.goTest("hygiene", nil, ".", "./tools/...")
 	r.generated()
 }

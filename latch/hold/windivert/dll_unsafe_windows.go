@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -74,22 +76,37 @@ func (System) Open(filter string, layer Layer, priority int16, flags uint64) (Ha
 	return &systemHandle{l, windows.Handle(h)}, nil
 }
 
-// Inherited makes a Handle of a number that the guard handed down.
-func (System) Inherited(h uintptr) (Handle, error) {
+// Lend implements Lender: the handle has the same number in the child.
+func (System) Lend(c *exec.Cmd, h Handle) (string, error) {
+	s, ok := h.(*systemHandle)
+	if !ok {
+		return "", errors.New("not a handle of the system's driver")
+	}
+	if err := windows.SetHandleInformation(s.h, windows.HANDLE_FLAG_INHERIT, windows.HANDLE_FLAG_INHERIT); err != nil {
+		return "", err
+	}
+	if c.SysProcAttr == nil {
+		c.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	c.SysProcAttr.AdditionalInheritedHandles = append(c.SysProcAttr.AdditionalInheritedHandles, syscall.Handle(s.h))
+	return strconv.FormatUint(uint64(s.h), 16), nil
+}
+
+// Borrow implements Lender.
+func (System) Borrow(name string) (Handle, error) {
+	h, err := strconv.ParseUint(name, 16, strconv.IntSize)
+	if err != nil {
+		return nil, fmt.Errorf("windivert: handle %q, expected a number: only the guard of `latch gate` starts this", name)
+	}
 	l, err := load()
 	if err != nil {
 		return nil, err
 	}
-	return &systemHandle{l, windows.Handle(h)}, nil
-}
-
-// Number is the handle's number, for a child that is to inherit it.
-func (System) Number(h Handle) (uintptr, error) {
-	s, ok := h.(*systemHandle)
-	if !ok {
-		return 0, errors.New("windivert: not a handle of the system's driver")
+	s := &systemHandle{l, windows.Handle(h)}
+	if _, err := s.Get(VersionMajor); err != nil {
+		return nil, fmt.Errorf("windivert: %s is no handle of WinDivert in this process: %w", name, err)
 	}
-	return uintptr(s.h), nil
+	return s, nil
 }
 
 func (s *systemHandle) Recv(buf []byte) (int, Address, error) {

@@ -5,12 +5,24 @@ package windivert
 import (
 	"errors"
 	"fmt"
+	"os/exec"
 )
 
 // Driver opens handles. System (on Windows) is the real one.
 type Driver interface {
 	// Open is WinDivertOpen. Its errors of the driver are an Errno.
 	Open(filter string, l Layer, priority int16, flags uint64) (Handle, error)
+}
+
+// Lender is a Driver whose handles a child process can have too.
+type Lender interface {
+	Driver
+	// Lend has the command inherit the handle and returns its name there. Call it
+	// once for a command, before its start.
+	Lend(c *exec.Cmd, h Handle) (name string, err error)
+	// Borrow makes a Handle of one that this process was lent. The filter lives
+	// until every process that has it has closed it or ended.
+	Borrow(name string) (Handle, error)
 }
 
 // Handle is an open filter. Its methods may be called by several goroutines.

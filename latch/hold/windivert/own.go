@@ -43,10 +43,18 @@ const (
 	ownLinger = 2 * time.Minute
 )
 
+// families are the networks of Dial that leave the machine, in the words of
+// net.Resolver.LookupNetIP.
+var families = map[string]string{"tcp": "ip", "tcp4": "ip4", "tcp6": "ip6"}
+
 // Dial connects over TCP from a local port that is let pass to this one peer:
 // the gate's own connections to agents, which it must not hold. Of a host with
-// several addresses each is tried.
+// several addresses each is tried. Other networks (unix) are net.Dialer's.
 func (h *Hold) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	family, ok := families[network]
+	if !ok {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -55,7 +63,7 @@ func (h *Hold) Dial(ctx context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, fmt.Errorf("port %q: expected a number", port)
 	}
-	list, err := net.DefaultResolver.LookupNetIP(ctx, map[string]string{"tcp4": "ip4", "tcp6": "ip6"}[network]+map[bool]string{true: "ip"}[network == "tcp"], host)
+	list, err := net.DefaultResolver.LookupNetIP(ctx, family, host)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +86,7 @@ func (h *Hold) dialOne(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 		d := net.Dialer{LocalAddr: &net.TCPAddr{Port: int(k.port)}, KeepAlive: 15 * time.Second}
 		var c net.Conn
 		if c, err = d.DialContext(ctx, "tcp", to.String()); err == nil {
-			return &ownConn{Conn: c, end: func() { time.AfterFunc(ownLinger, func() { h.claim(k, -1) }) }}, nil
+			return &ownConn{TCPConn: c.(*net.TCPConn), end: func() { time.AfterFunc(ownLinger, func() { h.claim(k, -1) }) }}, nil
 		}
 		h.claim(k, -1)
 		if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EACCES) && !errors.Is(err, errInUse) { // a port of Hyper-V's answers EACCES
@@ -92,12 +100,12 @@ func (h *Hold) dialOne(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 const errInUse = syscall.Errno(10048)
 
 type ownConn struct {
-	net.Conn
+	*net.TCPConn
 	once sync.Once
 	end  func()
 }
 
 func (c *ownConn) Close() error {
 	c.once.Do(c.end)
-	return c.Conn.Close()
+	return c.TCPConn.Close()
 }
