@@ -40,6 +40,7 @@ type config struct {
 	python          string // for tpm2-tools' scripts
 	jobs            int
 	limit           time.Duration // for one script
+	piece           time.Duration // no script of tpm2-tools starts later than this after the first; 0 for no end
 	replaces        []string      // MODULE=FOLDER, for the Go suites
 	reference, keep bool
 	journal         *os.File
@@ -57,6 +58,7 @@ func main() {
 	flag.StringVar(&c.binary, "holdfast", "", "program to test (default: built from this module)")
 	flag.StringVar(&c.python, "python", "/usr/bin/python3", "Python with the module yaml")
 	flag.DurationVar(&c.limit, "limit", 15*time.Minute, "how long one script of tpm2-tools may take")
+	flag.DurationVar(&c.piece, "piece", 0, "end after the script of tpm2-tools that runs when this time is over; with -scratch the next call goes on there (default: run all)")
 	flag.Func("replace", "MODULE=FOLDER: take a module that the Go suites need from a folder, if the module proxy does not serve it; may be given again", func(s string) error {
 		if module, folder, ok := strings.Cut(s, "="); !ok || module == "" || folder == "" {
 			return fmt.Errorf("%q: expected MODULE=FOLDER", s)

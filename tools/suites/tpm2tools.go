@@ -122,11 +122,19 @@ func (c *config) tpm2tools(t *table) error {
 			}
 		}()
 	}
+	begin, left := time.Now(), 0
 	for _, s := range todo {
+		if c.piece != 0 && time.Since(begin) > c.piece {
+			left++
+			continue
+		}
 		work <- s
 	}
 	close(work)
 	wg.Wait()
+	if failure == nil && left > 0 {
+		return fmt.Errorf("%d of %d scripts are left after %v (-piece): call it again with the same -scratch", left, len(all), c.piece)
+	}
 	for _, s := range all {
 		t.set("tpm2-tools", version, s.mode, s.name, s.tpm, s.got)
 	}

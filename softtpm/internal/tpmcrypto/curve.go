@@ -13,11 +13,13 @@ import (
 )
 
 // Curve is a prime curve of prime order: the NIST curves, BN-P256, and the one
-// of SM2. Values come from CurveByID only.
+// of SM2; or one of RFC 7748 (see IsMontgomery). Values come from CurveByID only.
 type Curve struct {
 	ID   uint16 // TPM_ECC_CURVE (Part 2, 6.4)
-	Bits int    // size of the field and of the order in bits
+	Bits int    // size of the field in bits; of the order too, but for RFC 7748
 
+	mont     montgomery // not nil: a curve of RFC 7748; of the rest, domain and cofactor count
+	cofactor byte
 	std elliptic.Curve // nil for curves that the standard library lacks
 	ops pointOps
 	domain
@@ -102,6 +104,10 @@ var curves = sync.OnceValue(func() map[uint16]*Curve {
 			all[i] = 0xff
 		}
 		c.wide = mustModulus(all)
+		c.cofactor = 1
+		m[c.ID] = c
+	}
+	for _, c := range montgomeryCurves() {
 		m[c.ID] = c
 	}
 	return m
@@ -120,7 +126,7 @@ func mustModulus(b []byte) *bigmod.Modulus {
 func CurveByID(id uint16) *Curve { return curves()[id] }
 
 // CurveIDs lists the implemented curves in the order of their ids.
-func CurveIDs() []uint16 { return []uint16{P224, P256, P384, P521, BNP256, SM2} }
+func CurveIDs() []uint16 { return []uint16{P224, P256, P384, P521, BNP256, SM2, Curve25519, Curve448} }
 
 // Size returns the size of a coordinate and of a scalar in octets.
 func (c *Curve) Size() int { return (c.Bits + 7) / 8 }
@@ -128,8 +134,9 @@ func (c *Curve) Size() int { return (c.Bits + 7) / 8 }
 // CurveParameters is what TPM2_ECC_Parameters tells (Part 2, 11.2.5.2).
 type CurveParameters struct{ P, A, B, Gx, Gy, N, H []byte }
 
-// Parameters returns the curve's parameters, each with Size octets but for the
-// cofactor H and a coefficient A of zero, which are single octets.
+// Parameters returns the curve's parameters as numbers, big-endian, each with
+// Size octets but for the cofactor H and a coefficient A of zero, which are
+// single octets. Those of RFC 7748 are in Montgomery form.
 func (c *Curve) Parameters() CurveParameters {
 	d := &c.domain
 	fill := func(x *big.Int) []byte { return x.FillBytes(make([]byte, c.Size())) }
@@ -138,7 +145,7 @@ func (c *Curve) Parameters() CurveParameters {
 		a = []byte{0}
 	}
 	return CurveParameters{
-		P: fill(d.p), A: a, B: fill(d.b), Gx: fill(d.gx), Gy: fill(d.gy), N: fill(d.n), H: []byte{1},
+		P: fill(d.p), A: a, B: fill(d.b), Gx: fill(d.gx), Gy: fill(d.gy), N: fill(d.n), H: []byte{c.cofactor},
 	}
 }
 
@@ -149,6 +156,9 @@ type Point struct{ X, Y []byte }
 // and returns it with coordinates of full size. Shorter input counts as having
 // leading zeros; longer input is an error even if its extra octets are zero.
 func (c *Curve) CheckPoint(x, y []byte) (Point, error) {
+	if c.mont != nil {
+		return c.montgomeryPoint(x, y)
+	}
 	b, err := c.encode(x, y)
 	if err != nil {
 		return Point{}, err
@@ -184,6 +194,10 @@ func (c *Curve) decode(b []byte) (Point, error) {
 
 // BaseMult returns k*G for a scalar of Size octets or fewer.
 func (c *Curve) BaseMult(k []byte) (Point, error) {
+	if c.mont != nil {
+		u, err := c.mont.base(k)
+		return Point{X: u}, err
+	}
 	s, err := c.scalar(k)
 	if err != nil {
 		return Point{}, err
@@ -196,9 +210,16 @@ func (c *Curve) BaseMult(k []byte) (Point, error) {
 	return c.decode(b)
 }
 
-// Mult returns k*P after checking P. These curves have cofactor 1, so this is
-// ECDH with and without cofactor.
+// Mult returns k*P after checking P. The curves have cofactor 1, so this is
+// ECDH with and without cofactor; on those of RFC 7748 it is X25519 or X448.
 func (c *Curve) Mult(k []byte, p Point) (Point, error) {
+	if c.mont != nil {
+		if len(p.Y) != 0 {
+			return Point{}, ErrPoint
+		}
+		u, err := c.mont.mult(k, p.X)
+		return Point{X: u}, err
+	}
 	s, err := c.scalar(k)
 	if err != nil {
 		return Point{}, err
@@ -215,8 +236,12 @@ func (c *Curve) Mult(k []byte, p Point) (Point, error) {
 	return c.decode(b)
 }
 
-// Add returns P+Q after checking both.
+// Add returns P+Q after checking both. ErrPoint on curves of RFC 7748, whose
+// points have no sum without their y-coordinates.
 func (c *Curve) Add(p, q Point) (Point, error) {
+	if c.mont != nil {
+		return Point{}, ErrPoint
+	}
 	a, err := c.encode(p.X, p.Y)
 	if err != nil {
 		return Point{}, err
@@ -234,6 +259,9 @@ func (c *Curve) Add(p, q Point) (Point, error) {
 
 // Sub returns P-Q after checking both.
 func (c *Curve) Sub(p, q Point) (Point, error) {
+	if c.mont != nil {
+		return Point{}, ErrPoint
+	}
 	q, err := c.CheckPoint(q.X, q.Y)
 	if err != nil {
 		return Point{}, err

@@ -21,6 +21,9 @@ type ECPublic struct {
 
 // NewECPublic checks the point (see CheckPoint).
 func NewECPublic(c *Curve, x, y []byte) (*ECPublic, error) {
+	if c.mont != nil {
+		return newMontgomeryPublic(c, x, y)
+	}
 	p, err := c.CheckPoint(x, y)
 	if err != nil {
 		return nil, err
@@ -48,8 +51,12 @@ type ECPrivate struct {
 }
 
 // GenerateEC makes a key from Size()+8 octets of rand: d = (c mod (n-1)) + 1
-// (FIPS 186-5, A.2.1, extra random bits). What rand gives determines the key.
+// (FIPS 186-5, A.2.1, extra random bits); for curves of RFC 7748 from Size
+// octets, as they are. What rand gives determines the key.
 func GenerateEC(c *Curve, rand io.Reader) (*ECPrivate, error) {
+	if c.mont != nil {
+		return generateMontgomery(c, rand)
+	}
 	b := make([]byte, c.Size()+8)
 	defer clear(b)
 	if _, err := io.ReadFull(rand, b); err != nil {
@@ -67,8 +74,11 @@ func GenerateEC(c *Curve, rand io.Reader) (*ECPrivate, error) {
 }
 
 // NewECPrivate takes a scalar (big-endian, at most Size octets) from 1 to the
-// order minus 1 and computes its point.
+// order minus 1 and computes its point; for curves of RFC 7748 Size octets.
 func NewECPrivate(c *Curve, d []byte) (*ECPrivate, error) {
+	if c.mont != nil {
+		return newMontgomeryPrivate(c, d)
+	}
 	s, err := c.scalar(d)
 	if err != nil {
 		return nil, err
@@ -128,6 +138,9 @@ func (k *ECPrivate) SignECDSA(digest []byte) (r, s []byte, err error) {
 	if k.d == nil {
 		return nil, nil, errErased
 	}
+	if k.Curve.mont != nil {
+		return nil, nil, ErrScalar // keys of RFC 7748 do not sign
+	}
 	if k.std == nil {
 		return k.signGeneric(digest)
 	}
@@ -142,7 +155,7 @@ func (k *ECPrivate) SignECDSA(digest []byte) (r, s []byte, err error) {
 // VerifyECDSA verifies a signature; r and s are big-endian and at most Size
 // octets.
 func (p *ECPublic) VerifyECDSA(digest, r, s []byte) error {
-	if len(r) > p.Curve.Size() || len(s) > p.Curve.Size() {
+	if p.Curve.mont != nil || len(r) > p.Curve.Size() || len(s) > p.Curve.Size() {
 		return ErrSignature
 	}
 	if p.std == nil {

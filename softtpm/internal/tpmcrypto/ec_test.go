@@ -13,6 +13,9 @@ import (
 
 func eachCurve(t *testing.T, f func(t *testing.T, c *Curve)) {
 	for _, id := range CurveIDs() {
+		if CurveByID(id).IsMontgomery() {
+			continue // see edwards_test.go
+		}
 		c := CurveByID(id)
 		if c == nil || c.ID != id {
 			t.Fatalf("curve %d is not its own", id)
