@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	filippo.io/bigmod v0.1.0
+	filippo.io/edwards25519 v1.2.0
 	filippo.io/mldsa v1.0.0
 	filippo.io/nistec v0.0.4
 	github.com/cilium/ebpf v0.22.0
@@ -30,7 +31,6 @@ require (
 )
 
 require (
-	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect

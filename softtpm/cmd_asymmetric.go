@@ -36,7 +36,7 @@ func (c *call) readRSACrypt() (data []byte, s tpm2.Scheme, label []byte, rc tpm2
 	r := c.next()
 	s.UnmarshalRSADecrypt(r)
 	if r.Code() == tpm2.RCSuccess {
-		schemeImplemented(r, s, tpm2.RCValue)
+		schemeImplemented(r, s)
 	}
 	label = c.next().Sized(tpm2.MaxData)
 	if rc := c.done(); rc != tpm2.RCSuccess {
@@ -139,13 +139,14 @@ func (c *call) readPoint() (p tpm2.Point) {
 }
 
 // ecdhKeyGen is TPM2_ECDH_KeyGen (Part 3, 14.4): any loaded ECC key will do,
-// with whatever attributes, since its public half alone is used.
+// with whatever attributes, since its public half alone is used; but for one of
+// EdDSA, whose point is not of a key exchange.
 func ecdhKeyGen(c *call) tpm2.RC {
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
 	}
 	o := c.object(0)
-	if o.isSequence() || o.pub.Type != tpm2.AlgECC {
+	if o.isSequence() || o.pub.Type != tpm2.AlgECC || o.isEd() {
 		return tpm2.RCKey.Handle(1)
 	}
 	pub, err := o.ecPublic()

@@ -55,6 +55,8 @@ var algorithms = []tpm2.AlgProperty{
 	{Alg: tpm2.AlgCBC, Properties: tpm2.AlgAttrSymmetric | tpm2.AlgAttrEncrypting},
 	{Alg: tpm2.AlgCFB, Properties: tpm2.AlgAttrSymmetric | tpm2.AlgAttrEncrypting},
 	{Alg: tpm2.AlgECB, Properties: tpm2.AlgAttrSymmetric | tpm2.AlgAttrEncrypting},
+	{Alg: tpm2.AlgEdDSA, Properties: tpm2.AlgAttrAsymmetric | tpm2.AlgAttrSigning},
+	{Alg: tpm2.AlgHashEdDSA, Properties: tpm2.AlgAttrAsymmetric | tpm2.AlgAttrSigning},
 	{Alg: tpm2.AlgMLKEM, Properties: tpm2.AlgAttrAsymmetric | tpm2.AlgAttrObject | tpm2.AlgAttrEncrypting},
 	{Alg: tpm2.AlgMLDSA, Properties: tpm2.AlgAttrAsymmetric | tpm2.AlgAttrObject | tpm2.AlgAttrSigning},
 	{Alg: tpm2.AlgHashMLDSA, Properties: tpm2.AlgAttrAsymmetric | tpm2.AlgAttrObject | tpm2.AlgAttrSigning},
@@ -139,7 +141,9 @@ func (c *call) capability(cap tpm2.Cap, property, count uint32) (d tpm2.Capabili
 	case tpm2.CapECCCurves:
 		var l []tpm2.Curve
 		for _, id := range tpmcrypto.CurveIDs() {
-			l = append(l, tpm2.Curve(id))
+			if c.t.opt.Profile.namesCurve(tpm2.Curve(id)) {
+				l = append(l, tpm2.Curve(id))
+			}
 		}
 		d.Curves, more = page(l, func(x tpm2.Curve) uint32 { return uint32(x) }, property, count, 2)
 	case tpm2.CapAuthPolicies:
@@ -390,6 +394,11 @@ func testParms(c *call) tpm2.RC {
 	t := r.Alg()
 	p.Unmarshal(r, t)
 	parmsImplemented(r, t, &p)
+	if t == tpm2.AlgECC && r.Code() == tpm2.RCSuccess {
+		if rc := checkCurveScheme(&p); rc != tpm2.RCSuccess {
+			r.Fail(rc)
+		}
+	}
 	return c.done()
 }
 

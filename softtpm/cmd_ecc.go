@@ -56,7 +56,7 @@ func eccParameters(c *call) tpm2.RC {
 	c.out.U16(curve.ID)
 	c.out.U16(uint16(curve.Bits))
 	kdf := tpm2.Scheme{Alg: tpm2.AlgKDF1SP800_56A, Hash: curveHash(curve)}
-	if curve.ID == tpmcrypto.BNP256 { // made for ECDAA; the registry names no KDF
+	if curve.ID == tpmcrypto.BNP256 || curve.IsMontgomery() { // no KDF belongs to them
 		kdf = tpm2.NoScheme
 	}
 	kdf.Marshal(&c.out)
@@ -281,6 +281,9 @@ func eccEncrypt(c *call) tpm2.RC {
 	if rc != tpm2.RCSuccess {
 		return rc
 	}
+	if o.curve().IsMontgomery() { // the mask is of both coordinates
+		return tpm2.RCKey.Handle(1)
+	}
 	alg, rc := kdf2(o, in, 2)
 	if rc != tpm2.RCSuccess {
 		return rc
@@ -319,6 +322,9 @@ func eccDecrypt(c *call) tpm2.RC {
 	o, rc := c.decryptingKey()
 	if rc != tpm2.RCSuccess {
 		return rc
+	}
+	if o.curve().IsMontgomery() {
+		return tpm2.RCKey.Handle(1)
 	}
 	alg, rc := kdf2(o, in, 4)
 	if rc != tpm2.RCSuccess {

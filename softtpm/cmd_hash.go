@@ -168,6 +168,9 @@ func sequenceUpdate(c *call) tpm2.RC {
 	if !o.isSequence() || o.rot != nil {
 		return tpm2.RCMode.Handle(1)
 	}
+	if o.seq.kind == seqSign && o.seq.alg == tpm2.AlgEdDSA {
+		return tpm2.RCOneShotSignature.Handle(1) // Part 1, 29.4.5.1: EdDSA reads the message twice
+	}
 	n := o.clone()
 	n.seq = o.seq.write(data)
 	c.setObject(c.handle(0), n)

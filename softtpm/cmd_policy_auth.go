@@ -206,6 +206,9 @@ func verifiedDigest(t tpm2.Ticket, nameAlg tpm2.Alg, parts ...[]byte) []byte {
 	case tpm2.STMessageVerified:
 		return ticketHash.Sum(parts...)
 	case tpm2.STDigestVerified:
+		if t.Hash == tpm2.AlgSHAKE256_512 { // Ed448ph
+			return tpmcrypto.EdPrehash(tpmcrypto.Curve448, parts...)
+		}
 		if !hashImplemented(t.Hash) {
 			return nil
 		}

@@ -39,15 +39,21 @@ func sign(c *call) tpm2.RC {
 	if rc != tpm2.RCSuccess {
 		return rc.Parameter(2)
 	}
-	if isMLDSA(s.Alg) { // version 185, table 115: SignDigest and SignSequenceComplete are for these
+	if isNewScheme(s.Alg) {
 		return tpm2.RCScheme.Parameter(2)
 	}
 	return c.signChecked(o, s, nil, digest, t, 1, 3)
 }
 
-// isMLDSA says whether a is a signing scheme that came with version 185, which
-// TPM2_Sign and TPM2_VerifySignature do not know.
-func isMLDSA(a tpm2.Alg) bool { return a == tpm2.AlgMLDSA || a == tpm2.AlgHashMLDSA }
+// isNewScheme says whether a is a signing scheme that TPM2_Sign and
+// TPM2_VerifySignature do not know; SignDigest and the sequences are for it
+// (version 185, Part 3, table 115).
+func isNewScheme(a tpm2.Alg) bool {
+	return a == tpm2.AlgMLDSA || a == tpm2.AlgHashMLDSA || isEdScheme(a)
+}
+
+// hasNoHash says whether signatures of a name no hash.
+func hasNoHash(a tpm2.Alg) bool { return a == tpm2.AlgMLDSA || isEdScheme(a) }
 
 // signChecked makes the checks that Sign and SignDigest share, signs, and
 // writes the signature. pDigest and pTicket are the numbers of their parameters.
@@ -55,7 +61,7 @@ func (c *call) signChecked(o *object, s tpm2.Scheme, context, digest []byte, t t
 	if o.pub.Attributes.Has(tpm2.ObjectX509Sign) {
 		return tpm2.RCAttributes.Handle(1)
 	}
-	h := signHash(o, s)
+	h := digestHash(o, s)
 	if s.Alg == tpm2.AlgMLDSA {
 		if !o.pub.Parms.AllowExternalMu {
 			return tpm2.RCExtMu.Handle(1)
@@ -63,7 +69,7 @@ func (c *call) signChecked(o *object, s tpm2.Scheme, context, digest []byte, t t
 		if len(digest) != tpmcrypto.MLDSAMuSize {
 			return tpm2.RCSize.Parameter(pDigest)
 		}
-	} else if len(digest) != h.DigestSize() {
+	} else if len(digest) != digestSize(o, s) {
 		return tpm2.RCSize.Parameter(pDigest)
 	}
 	// A restricted key signs only what this TPM has hashed, and what looks
@@ -81,6 +87,14 @@ func (c *call) signChecked(o *object, s tpm2.Scheme, context, digest []byte, t t
 	return tpm2.RCSuccess
 }
 
+// digestSize is the size of what SignDigest and the like take.
+func digestSize(o *object, s tpm2.Scheme) int {
+	if s.Alg == tpm2.AlgHashEdDSA {
+		return tpmcrypto.EdPrehashSize
+	}
+	return signHash(o, s).DigestSize()
+}
+
 // verifySignature is TPM2_VerifySignature (Part 3, 20.2).
 func verifySignature(c *call) tpm2.RC {
 	digest := c.next().Sized(tpm2.MaxDigest)
@@ -92,7 +106,7 @@ func verifySignature(c *call) tpm2.RC {
 	if o.isSequence() || !o.pub.Attributes.Has(tpm2.ObjectSignEncrypt) {
 		return tpm2.RCAttributes.Handle(1)
 	}
-	if isMLDSA(sig.Alg) {
+	if isNewScheme(sig.Alg) {
 		return tpm2.RCScheme.Parameter(2)
 	}
 	if rc := checkDigestSize(o, &sig, digest, 1); rc != tpm2.RCSuccess {
@@ -118,7 +132,7 @@ func checkDigestSize(o *object, sig *tpm2.Signature, digest []byte, p int) tpm2.
 		if len(digest) != tpmcrypto.MLDSAMuSize {
 			return tpm2.RCSize.Parameter(p)
 		}
-	} else if len(digest) != sig.Hash.DigestSize() {
+	} else if n := sig.Hash.DigestSize(); len(digest) != n && (sig.Alg != tpm2.AlgHashEdDSA || len(digest) != tpmcrypto.EdPrehashSize) {
 		return tpm2.RCSize.Parameter(p)
 	}
 	return tpm2.RCSuccess
@@ -146,7 +160,7 @@ func signDigestCmd(c *call) tpm2.RC {
 	if rc != tpm2.RCSuccess {
 		return rc.Handle(1)
 	}
-	if s.Alg == tpm2.AlgHMAC {
+	if s.Alg == tpm2.AlgHMAC || s.Alg == tpm2.AlgEdDSA { // they sign messages
 		return tpm2.RCScheme.Handle(1)
 	}
 	if s.Alg == tpm2.AlgECDAA {
@@ -189,7 +203,7 @@ func verifyDigestSignature(c *call) tpm2.RC {
 	if rc != tpm2.RCSuccess {
 		return rc.Handle(1)
 	}
-	if sig.Alg != s.Alg || s.Alg == tpm2.AlgHMAC || s.Alg != tpm2.AlgMLDSA && sig.Hash != signHash(o, s) {
+	if sig.Alg != s.Alg || s.Alg == tpm2.AlgHMAC || s.Alg == tpm2.AlgEdDSA || !hasNoHash(s.Alg) && sig.Hash != signHash(o, s) {
 		return tpm2.RCScheme.Parameter(3)
 	}
 	if !checkContext(o, context) || s.Alg == tpm2.AlgMLDSA && len(context) != 0 {
@@ -207,17 +221,38 @@ func verifyDigestSignature(c *call) tpm2.RC {
 		t.Marshal(&c.out)
 		return tpm2.RCSuccess
 	}
-	c.st.verifiedTicket(o.hierarchy, tpm2.STDigestVerified, digest, o.name, signHash(o, s)).Marshal(&c.out)
+	c.st.verifiedTicket(o.hierarchy, tpm2.STDigestVerified, digest, o.name, digestHash(o, s)).Marshal(&c.out)
 	return tpm2.RCSuccess
 }
 
 // newSignatureSequence starts a sequence for a key's own scheme.
-func (c *call) newSignatureSequence(kind seqKind, o *object, s tpm2.Scheme, context []byte) (*sequence, tpm2.RC) {
+// hint counts for the verification of pure EdDSA.
+func (c *call) newSignatureSequence(kind seqKind, o *object, s tpm2.Scheme, hint, context []byte) (*sequence, tpm2.RC) {
 	q := &sequence{kind: kind, alg: signHash(o, s), keyName: bytes.Clone(o.name), context: bytes.Clone(context)}
 	if kind == seqVerify {
 		q.msg = suspend(ticketHash.New())
 	}
 	switch s.Alg {
+	case tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
+		q.alg = s.Alg
+		h := tpmcrypto.NewEdPrehash(uint16(o.pub.Parms.Curve))
+		if s.Alg == tpm2.AlgEdDSA {
+			if kind == seqSign {
+				return q, tpm2.RCSuccess // the message comes with the last command
+			}
+			k, err := o.edPublic()
+			if err != nil {
+				return nil, tpm2.RCKey
+			}
+			if h, err = k.NewChallenge(hint); err != nil {
+				return nil, tpm2.RCSize
+			}
+			q.hint = bytes.Clone(hint)
+		}
+		var err error
+		if q.mu, err = h.MarshalBinary(); err != nil {
+			return nil, tpm2.RCFailure
+		}
 	case tpm2.AlgMLDSA:
 		k, err := o.mldsaPublic()
 		if err != nil {
@@ -257,7 +292,7 @@ func signSequenceStart(c *call) tpm2.RC {
 	if s.Alg != tpm2.AlgECDAA && !checkContext(o, context) {
 		return tpm2.RCValue.Parameter(2)
 	}
-	q, rc := c.newSignatureSequence(seqSign, o, s, context)
+	q, rc := c.newSignatureSequence(seqSign, o, s, nil, context)
 	if rc != tpm2.RCSuccess {
 		return rc.Parameter(2)
 	}
@@ -267,7 +302,7 @@ func signSequenceStart(c *call) tpm2.RC {
 // verifySequenceStart is TPM2_VerifySequenceStart (Part 3, 17.6).
 func verifySequenceStart(c *call) tpm2.RC {
 	auth := c.next().Sized(tpm2.MaxDigest)
-	hint := c.next().Sized(tpm2.MaxECCKeyBytes)
+	hint := bytes.Clone(c.next().Sized(tpm2.MaxECCKeyBytes))
 	context := c.next().Sized(maxSignatureContext)
 	if rc := c.done(); rc != tpm2.RCSuccess {
 		return rc
@@ -280,13 +315,17 @@ func verifySequenceStart(c *call) tpm2.RC {
 	if s.Alg == tpm2.AlgHMAC && o.publicOnly {
 		return tpm2.RCKey.Handle(1)
 	}
-	if len(hint) != 0 { // only EdDSA has hints
+	if s.Alg == tpm2.AlgEdDSA {
+		if len(hint) != tpmcrypto.EdSize(uint16(o.pub.Parms.Curve)) { // R, the first half of the signature
+			return tpm2.RCSize.Parameter(2)
+		}
+	} else if len(hint) != 0 { // only EdDSA has hints
 		return tpm2.RCValue.Parameter(2)
 	}
 	if !checkContext(o, context) {
 		return tpm2.RCValue.Parameter(3)
 	}
-	q, rc := c.newSignatureSequence(seqVerify, o, s, context)
+	q, rc := c.newSignatureSequence(seqVerify, o, s, hint, context)
 	if rc != tpm2.RCSuccess {
 		return rc.Parameter(3)
 	}
@@ -343,6 +382,10 @@ func signSequenceComplete(c *call) tpm2.RC {
 	sig := tpm2.Signature{Alg: tpm2.AlgHMAC, Hash: seq.alg}
 	if s.Alg == tpm2.AlgHMAC {
 		sig.Sig = seq.digest() // the sequence is the HMAC
+	} else if s.Alg == tpm2.AlgEdDSA {
+		if sig, rc = c.signDigest(o, s, nil, buffer); rc != tpm2.RCSuccess {
+			return rc
+		}
 	} else if sig, rc = c.signDigest(o, s, seq.context, seq.digest()); rc != tpm2.RCSuccess {
 		return rc
 	}
@@ -365,11 +408,20 @@ func verifySequenceComplete(c *call) tpm2.RC {
 	if rc != tpm2.RCSuccess {
 		return rc.Handle(2)
 	}
-	if sig.Alg != s.Alg || s.Alg != tpm2.AlgMLDSA && sig.Hash != signHash(o, s) {
+	if sig.Alg != s.Alg || !hasNoHash(s.Alg) && sig.Hash != signHash(o, s) {
 		return tpm2.RCScheme.Parameter(1)
 	}
 	digest := q.seq.digest()
-	if s.Alg == tpm2.AlgHMAC {
+	if s.Alg == tpm2.AlgEdDSA {
+		// The challenge was computed over the hint, so the signature must have it.
+		k, err := o.edPublic()
+		if err != nil {
+			return tpm2.RCKey.Handle(2)
+		}
+		if !bytes.HasPrefix(sig.Sig, q.seq.hint) || k.VerifyChallenge(digest, sig.Sig) != nil {
+			return tpm2.RCSignature.Parameter(1)
+		}
+	} else if s.Alg == tpm2.AlgHMAC {
 		if !tpmcrypto.Equal(digest, sig.Sig) {
 			return tpm2.RCSignature.Parameter(1)
 		}

@@ -239,6 +239,8 @@ func subjectPublicKeyInfo(o *object) []byte {
 	switch {
 	case o.isSequence():
 		return nil
+	case o.isEd():
+		return edPublicKeyInfo(o)
 	case o.pub.Type == tpm2.AlgRSA:
 		key = &rsa.PublicKey{N: new(big.Int).SetBytes(o.pub.Unique), E: int(exponent(&o.pub.Parms))}
 	case o.pub.Type == tpm2.AlgECC:
@@ -300,10 +302,34 @@ func signatureAlgorithm(o *object, s tpm2.Scheme) []byte {
 		if last := map[tpm2.Alg]int{tpm2.AlgSHA3_256: 10, tpm2.AlgSHA3_384: 11, tpm2.AlgSHA3_512: 12}[s.Hash]; last != 0 {
 			return algorithmIdentifier(under(oidSig, last), nil)
 		}
+	case tpm2.AlgEdDSA:
+		return edIdentifier(o.pub.Parms.Curve)
 	case tpm2.AlgMLDSA:
 		return algorithmIdentifier(under(oidSig, 16+int(o.pub.Parms.MLDSA)), nil) // 17, 18, 19 (RFC 9881)
 	}
 	return nil
+}
+
+// edIdentifier is id-Ed25519 or id-Ed448, of keys and of signatures (RFC 8410, 3).
+func edIdentifier(c tpm2.Curve) []byte {
+	if c == tpm2.Curve448 {
+		return algorithmIdentifier(asn1.ObjectIdentifier{1, 3, 101, 113}, nil)
+	}
+	return algorithmIdentifier(asn1.ObjectIdentifier{1, 3, 101, 112}, nil)
+}
+
+// edPublicKeyInfo is the SubjectPublicKeyInfo of RFC 8410, 4. Keys of HashEdDSA
+// have none: its identifiers are for the pure form.
+func edPublicKeyInfo(o *object) []byte {
+	if o.keyScheme().Alg != tpm2.AlgEdDSA {
+		return nil
+	}
+	var b cryptobyte.Builder
+	b.AddASN1(cbasn1.SEQUENCE, func(b *cryptobyte.Builder) {
+		b.AddBytes(edIdentifier(o.pub.Parms.Curve))
+		b.AddASN1BitString(o.pub.Point.X)
+	})
+	return b.BytesOrPanic()
 }
 
 // hashIdentifier returns the AlgorithmIdentifier of a hash, nil if it has none.

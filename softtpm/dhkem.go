@@ -31,14 +31,22 @@ func dhkemSuite(c tpm2.Curve) *dhkem {
 		return &dhkem{0x11, tpmcrypto.SHA384}
 	case tpm2.CurveP521:
 		return &dhkem{0x12, tpmcrypto.SHA512}
+	case tpm2.Curve25519:
+		return &dhkem{0x20, tpmcrypto.SHA256}
+	case tpm2.Curve448:
+		return &dhkem{0x21, tpmcrypto.SHA512}
 	}
 	return nil
 }
 
 var errDHKEM = errors.New("softtpm: not a DHKEM ciphertext of this key's curve")
 
-// serialize is SerializePublicKey: the uncompressed point.
+// serialize is SerializePublicKey: the uncompressed point, for X25519 and X448
+// the u-coordinate (RFC 9180, 7.1.1).
 func serialize(p tpmcrypto.Point) []byte {
+	if p.Y == nil {
+		return append([]byte(nil), p.X...)
+	}
 	return append(append([]byte{4}, p.X...), p.Y...)
 }
 
@@ -76,6 +84,16 @@ func dhkemEncap(pub *tpmcrypto.ECPublic, rand io.Reader) (secret, enc []byte, er
 // dhkemDecap is Decap.
 func dhkemDecap(k *tpmcrypto.ECPrivate, enc []byte) ([]byte, error) {
 	n := k.Curve.Size()
+	if k.Curve.IsMontgomery() {
+		if len(enc) != n {
+			return nil, errDHKEM
+		}
+		z, err := k.ECDH(enc, nil)
+		if err != nil {
+			return nil, err
+		}
+		return dhkemSuite(tpm2.Curve(k.Curve.ID)).extractAndExpand(z.X, append(append([]byte(nil), enc...), k.X...))
+	}
 	if len(enc) != 1+2*n || enc[0] != 4 {
 		return nil, errDHKEM
 	}

@@ -48,6 +48,15 @@ func generate(o *object, src io.Reader, data []byte) tpm2.RC {
 		p.Unique, s.Value = k.Public().Modulus(), k.Prime()
 		o.key.rsaPriv = k
 	case tpm2.AlgECC:
+		if isEdKey(p) {
+			s.Value = read(tpmcrypto.EdSize(uint16(p.Parms.Curve)))
+			k, err := o.edPrivate()
+			if err != nil {
+				return tpm2.RCNoResult
+			}
+			p.Point = tpm2.Point{X: k.Public().Bytes()}
+			return tpm2.RCSuccess
+		}
 		k, err := tpmcrypto.GenerateEC(o.curve(), src)
 		if err != nil {
 			return tpm2.RCNoResult

@@ -16,6 +16,8 @@ type keyCache struct {
 	rsaPub    *tpmcrypto.RSAPublic
 	ecPriv    *tpmcrypto.ECPrivate
 	ecPub     *tpmcrypto.ECPublic
+	edPriv    *tpmcrypto.EdPrivate
+	edPub     *tpmcrypto.EdPublic
 	mldsaPriv *tpmcrypto.MLDSAPrivate
 	mldsaPub  *tpmcrypto.MLDSAPublic
 	mlkemPriv *tpmcrypto.MLKEMPrivate
@@ -28,6 +30,9 @@ func (k *keyCache) wipe() {
 	}
 	if k.ecPriv != nil {
 		k.ecPriv.Zero()
+	}
+	if k.edPriv != nil {
+		k.edPriv.Zero()
 	}
 	if k.mldsaPriv != nil {
 		k.mldsaPriv.Zero()
@@ -84,6 +89,27 @@ func (o *object) ecPrivate() (*tpmcrypto.ECPrivate, error) {
 func (o *object) ecPublic() (*tpmcrypto.ECPublic, error) {
 	return once(&o.key.ecPub, func() (*tpmcrypto.ECPublic, error) {
 		return tpmcrypto.NewECPublic(o.curve(), o.pub.Point.X, o.pub.Point.Y)
+	})
+}
+
+// isEd says whether o is a key for EdDSA: its point is a compressed one, its
+// private key that of RFC 8032.
+func (o *object) isEd() bool { return isEdKey(&o.pub) }
+
+func isEdKey(p *tpm2.Public) bool { return p.Type == tpm2.AlgECC && isEdScheme(p.Parms.Scheme.Alg) }
+
+func (o *object) edPrivate() (*tpmcrypto.EdPrivate, error) {
+	return once(&o.key.edPriv, func() (*tpmcrypto.EdPrivate, error) {
+		return tpmcrypto.NewEdPrivate(uint16(o.pub.Parms.Curve), o.sens.Value)
+	})
+}
+
+func (o *object) edPublic() (*tpmcrypto.EdPublic, error) {
+	return once(&o.key.edPub, func() (*tpmcrypto.EdPublic, error) {
+		if len(o.pub.Point.Y) != 0 {
+			return nil, tpmcrypto.ErrPoint
+		}
+		return tpmcrypto.NewEdPublic(uint16(o.pub.Parms.Curve), o.pub.Point.X)
 	})
 }
 

@@ -40,7 +40,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Profile chooses what TPM_CAP_ALGS tells of the algorithms, and how policies
+// Profile chooses what TPM_CAP_ALGS and TPM_CAP_ECC_CURVES tell, and how policies
 // compare negative numbers.
 type Profile string
 
@@ -59,6 +59,11 @@ const (
 // names says whether TPM_CAP_ALGS names an algorithm.
 func (p Profile) names(a tpm2.Alg) bool {
 	return p != ProfileClassic || a <= tpm2.AlgECB && a != tpm2.AlgSHA3_256 && a != tpm2.AlgSHA3_384 && a != tpm2.AlgSHA3_512
+}
+
+// namesCurve says whether TPM_CAP_ECC_CURVES names a curve.
+func (p Profile) namesCurve(c tpm2.Curve) bool {
+	return p != ProfileClassic || c != tpm2.Curve25519 && c != tpm2.Curve448
 }
 
 // Largest numbers of slots; the arrays of the state have these sizes.

@@ -29,10 +29,10 @@ const (
 // changed copy.
 type sequence struct {
 	kind    seqKind
-	alg     tpm2.Alg // hash of seqHash and seqHMAC, of the message in seqSign and seqVerify; cipher of seqCMAC
+	alg     tpm2.Alg // hash of seqHash and seqHMAC, of the message in seqSign and seqVerify, or AlgEdDSA or AlgHashEdDSA there; cipher of seqCMAC
 	running [][]byte // marshalled hash states: one per bank in seqEvent, else one
 	key     []byte   // HMAC or cipher key
-	mu      []byte   // marshalled µ of pure ML-DSA, in place of running
+	mu      []byte   // in place of running: marshalled µ of pure ML-DSA, EdHash of EdDSA; nil where pure EdDSA signs
 	msg     []byte   // marshalled ticketHash of the message, in seqVerify: for the ticket
 	length  uint64   // bytes so far
 
@@ -91,6 +91,16 @@ func (s *sequence) valid() bool {
 			return false
 		}
 	}
+	if isEdScheme(s.alg) {
+		if s.kind != seqSign && s.kind != seqVerify {
+			return false
+		}
+		if s.alg == tpm2.AlgEdDSA && s.kind == seqSign {
+			return s.mu == nil && s.length == 0
+		}
+		_, err := tpmcrypto.UnmarshalEdHash(s.mu)
+		return err == nil
+	}
 	if s.mu != nil {
 		_, err := tpmcrypto.UnmarshalMu(s.mu)
 		return err == nil
@@ -103,7 +113,7 @@ func (s *sequence) algs() []tpm2.Alg {
 	switch {
 	case s.kind == seqEvent:
 		return bankAlgs[:]
-	case s.mu != nil:
+	case s.mu != nil, isEdScheme(s.alg):
 		return nil
 	}
 	return []tpm2.Alg{s.alg}
@@ -198,6 +208,18 @@ func (s *sequence) write(p []byte) *sequence {
 		h.Write(p)
 		n.msg = suspend(h)
 	}
+	if isEdScheme(s.alg) {
+		if s.mu != nil { // else the whole message comes with SignSequenceComplete
+			h := s.edHash()
+			h.Write(p)
+			b, err := h.MarshalBinary()
+			if err != nil {
+				panic("softtpm: a hash of EdDSA cannot be saved")
+			}
+			n.mu = b
+		}
+		return &n
+	}
 	if s.mu != nil {
 		m, err := tpmcrypto.UnmarshalMu(s.mu)
 		if err != nil {
@@ -224,8 +246,25 @@ func (s *sequence) write(p []byte) *sequence {
 	return &n
 }
 
-// digest returns the digest of the message: the HMAC of an HMAC sequence, µ of pure ML-DSA.
+// edHash takes up the running hash of EdDSA.
+func (s *sequence) edHash() *tpmcrypto.EdHash {
+	h, err := tpmcrypto.UnmarshalEdHash(s.mu)
+	if err != nil {
+		panic("softtpm: a hash of EdDSA cannot be taken up again") // valid checked it
+	}
+	return h
+}
+
+// digest returns the digest of the message: the HMAC of an HMAC sequence, µ of
+// pure ML-DSA, the challenge of a verification of pure EdDSA, nil for its
+// signing.
 func (s *sequence) digest() []byte {
+	if isEdScheme(s.alg) {
+		if s.mu == nil {
+			return nil
+		}
+		return s.edHash().Sum()
+	}
 	if s.mu != nil {
 		m, err := tpmcrypto.UnmarshalMu(s.mu)
 		if err != nil {

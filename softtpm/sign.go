@@ -53,7 +53,12 @@ func isSigningAlg(a tpm2.Alg) bool {
 	return isSignScheme(a) || a == tpm2.AlgHMAC || a == tpm2.AlgMLDSA || a == tpm2.AlgHashMLDSA
 }
 
-// schemeFits says whether keys of type t sign with scheme a.
+// isEdScheme says whether a is one of EdDSA, whose hash is the curve's.
+func isEdScheme(a tpm2.Alg) bool { return a == tpm2.AlgEdDSA || a == tpm2.AlgHashEdDSA }
+
+// schemeFits says whether keys of type t sign with scheme a when they have
+// none of their own. EdDSA is not here: its keys have it as their own (Part 2,
+// 12.2.3.5).
 func schemeFits(t, a tpm2.Alg) bool {
 	switch t {
 	case tpm2.AlgRSA:
@@ -67,10 +72,11 @@ func schemeFits(t, a tpm2.Alg) bool {
 }
 
 // signHash is the hash with which a scheme of a key digests: the scheme's, for
-// HashML-DSA the key's, AlgNull for pure ML-DSA.
+// HashML-DSA the key's, AlgNull for pure ML-DSA and for EdDSA, whose hash is no
+// parameter.
 func signHash(o *object, s tpm2.Scheme) tpm2.Alg {
 	switch s.Alg {
-	case tpm2.AlgMLDSA:
+	case tpm2.AlgMLDSA, tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
 		return tpm2.AlgNull
 	case tpm2.AlgHashMLDSA:
 		return o.pub.Parms.Hash
@@ -78,17 +84,30 @@ func signHash(o *object, s tpm2.Scheme) tpm2.Alg {
 	return s.Hash
 }
 
+// digestHash is the hash of what SignDigest and VerifyDigestSignature take: that
+// of signHash, for HashEdDSA SHA-512 or SHAKE256 of 64 octets (Part 1, 44.3.2).
+func digestHash(o *object, s tpm2.Scheme) tpm2.Alg {
+	if s.Alg != tpm2.AlgHashEdDSA {
+		return signHash(o, s)
+	}
+	if o.pub.Parms.Curve == tpm2.Curve448 {
+		return tpm2.AlgSHAKE256_512
+	}
+	return tpm2.AlgSHA512
+}
+
 // readSigScheme reads a TPMT_SIG_SCHEME+ of what the engine has.
 func readSigScheme(r *tpm2.Reader) (s tpm2.Scheme) {
 	s.UnmarshalSig(r)
 	if r.Code() == tpm2.RCSuccess {
-		schemeImplemented(r, s, tpm2.RCScheme)
+		schemeImplemented(r, s)
 	}
 	return s
 }
 
 // signDigest signs a digest with the private key of o. For pure ML-DSA the
-// digest is µ; context counts for the ML-DSA schemes only.
+// digest is µ, for pure EdDSA it is the message; context counts for the ML-DSA
+// schemes only.
 func (c *call) signDigest(o *object, s tpm2.Scheme, context, digest []byte) (tpm2.Signature, tpm2.RC) {
 	h := signHash(o, s)
 	sig := tpm2.Signature{Alg: s.Alg, Hash: h}
@@ -134,6 +153,18 @@ func (c *call) signDigest(o *object, s tpm2.Scheme, context, digest []byte) (tpm
 			sig.R, sig.S, err = k.SignECDAA(th, c.t.rng, r, digest)
 		}
 		return sig, fail(err)
+	case tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
+		k, err := o.edPrivate()
+		if err != nil {
+			return sig, tpm2.RCKey
+		}
+		sig.Hash = 0
+		if s.Alg == tpm2.AlgEdDSA {
+			sig.Sig, err = k.Sign(digest)
+		} else {
+			sig.Sig, err = k.SignPrehashed(digest)
+		}
+		return sig, fail(err)
 	case tpm2.AlgHMAC:
 		sig.Sig = tpmcrypto.HMAC(th, o.sens.Value, digest)
 		return sig, tpm2.RCSuccess
@@ -167,6 +198,12 @@ func (c *call) signMessage(o *object, s tpm2.Scheme, msg []byte) (tpm2.Signature
 		}
 		return tpm2.Signature{Alg: s.Alg, Sig: sig}, tpm2.RCSuccess
 	}
+	switch s.Alg {
+	case tpm2.AlgEdDSA:
+		return c.signDigest(o, s, nil, msg)
+	case tpm2.AlgHashEdDSA:
+		return c.signDigest(o, s, nil, tpmcrypto.EdPrehash(uint16(o.pub.Parms.Curve), msg))
+	}
 	return c.signDigest(o, s, nil, signHash(o, s).Sum(msg))
 }
 
@@ -174,6 +211,9 @@ func (c *call) signMessage(o *object, s tpm2.Scheme, msg []byte) (tpm2.Signature
 // public key of o, for HMAC with the key. TPM_RC_SIGNATURE if it does not
 // verify, TPM_RC_SCHEME if the key cannot have made one of its kind.
 func verifyDigest(o *object, sig *tpm2.Signature, context, digest []byte) tpm2.RC {
+	if !o.isSequence() && isEdScheme(sig.Alg) {
+		return verifyEd(o, sig, digest)
+	}
 	if o.isSequence() || !schemeFits(o.pub.Type, sig.Alg) {
 		return tpm2.RCScheme
 	}
@@ -236,6 +276,26 @@ func verifyDigest(o *object, sig *tpm2.Signature, context, digest []byte) tpm2.R
 	return tpm2.RCScheme // ECDAA signatures are not verified by a TPM
 }
 
+// verifyEd checks a signature of EdDSA; digest is the message of the pure
+// form.
+func verifyEd(o *object, sig *tpm2.Signature, digest []byte) tpm2.RC {
+	if o.keyScheme().Alg != sig.Alg {
+		return tpm2.RCScheme
+	}
+	k, err := o.edPublic()
+	if err != nil {
+		return tpm2.RCKey
+	}
+	verify := k.VerifyPrehashed
+	if sig.Alg == tpm2.AlgEdDSA {
+		verify = k.Verify
+	}
+	if verify(digest, sig.Sig) != nil {
+		return tpm2.RCSignature
+	}
+	return tpm2.RCSuccess
+}
+
 // verifyMessage checks a signature over a whole message.
 func verifyMessage(o *object, sig *tpm2.Signature, msg []byte) tpm2.RC {
 	if sig.Alg == tpm2.AlgMLDSA {
@@ -251,7 +311,12 @@ func verifyMessage(o *object, sig *tpm2.Signature, msg []byte) tpm2.RC {
 		}
 		return tpm2.RCSuccess
 	}
-	if !sig.Hash.IsHash() {
+	switch {
+	case sig.Alg == tpm2.AlgEdDSA:
+		return verifyDigest(o, sig, nil, msg)
+	case sig.Alg == tpm2.AlgHashEdDSA:
+		return verifyDigest(o, sig, nil, tpmcrypto.EdPrehash(uint16(o.pub.Parms.Curve), msg))
+	case !sig.Hash.IsHash():
 		return tpm2.RCScheme
 	}
 	return verifyDigest(o, sig, nil, sig.Hash.Sum(msg))
@@ -264,9 +329,7 @@ func readSignature(r *tpm2.Reader) (s tpm2.Signature) {
 		return s
 	}
 	switch s.Alg {
-	case tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
-		r.Fail(tpm2.RCScheme)
-	case tpm2.AlgMLDSA:
+	case tpm2.AlgMLDSA, tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
 	default:
 		if !hashImplemented(s.Hash) {
 			r.Fail(tpm2.RCHash)

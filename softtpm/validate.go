@@ -29,12 +29,8 @@ func readHashNull(r *tpm2.Reader) tpm2.Alg {
 	return a
 }
 
-// schemeImplemented fails r unless the engine has the scheme.
-func schemeImplemented(r *tpm2.Reader, s tpm2.Scheme, rc tpm2.RC) {
-	switch s.Alg {
-	case tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
-		r.Fail(rc)
-	}
+// schemeImplemented fails r unless the engine has the hash of the scheme.
+func schemeImplemented(r *tpm2.Reader, s tpm2.Scheme) {
 	if s.HasHash() && !hashImplemented(s.Hash) {
 		r.Fail(tpm2.RCHash)
 	}
@@ -61,16 +57,16 @@ func parmsImplemented(r *tpm2.Reader, t tpm2.Alg, p *tpm2.Parms) {
 	switch t {
 	case tpm2.AlgRSA:
 		symImplemented(r, p.Symmetric)
-		schemeImplemented(r, p.Scheme, tpm2.RCValue)
+		schemeImplemented(r, p.Scheme)
 	case tpm2.AlgECC:
 		symImplemented(r, p.Symmetric)
-		schemeImplemented(r, p.Scheme, tpm2.RCScheme)
+		schemeImplemented(r, p.Scheme)
 		if tpmcrypto.CurveByID(uint16(p.Curve)) == nil {
 			r.Fail(tpm2.RCCurve)
 		}
-		schemeImplemented(r, p.KDF, tpm2.RCKDF)
+		schemeImplemented(r, p.KDF)
 	case tpm2.AlgKeyedHash:
-		schemeImplemented(r, p.Scheme, tpm2.RCValue)
+		schemeImplemented(r, p.Scheme)
 	case tpm2.AlgSymCipher, tpm2.AlgMLKEM:
 		symImplemented(r, p.Symmetric)
 	case tpm2.AlgHashMLDSA:
@@ -201,10 +197,23 @@ func checkAttributes(parent *object, p *tpm2.Public) tpm2.RC {
 // isSignScheme says whether a is a signing scheme of an RSA or ECC key.
 func isSignScheme(a tpm2.Alg) bool {
 	switch a {
-	case tpm2.AlgRSASSA, tpm2.AlgRSAPSS, tpm2.AlgECDSA, tpm2.AlgECDAA, tpm2.AlgECSchnorr, tpm2.AlgSM2:
+	case tpm2.AlgRSASSA, tpm2.AlgRSAPSS, tpm2.AlgECDSA, tpm2.AlgECDAA, tpm2.AlgECSchnorr, tpm2.AlgSM2, tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
 		return true
 	}
 	return false
+}
+
+// isEdwards says whether c is a curve of EdDSA and of X25519 and X448.
+func isEdwards(c tpm2.Curve) bool { return c == tpm2.Curve25519 || c == tpm2.Curve448 }
+
+// checkCurveScheme checks a scheme against a curve (Part 2, 12.2.3.5): EdDSA
+// belongs to its curves, and they sign and exchange keys by nothing but EdDSA and ECDH.
+func checkCurveScheme(m *tpm2.Parms) tpm2.RC {
+	s := m.Scheme.Alg
+	if isEdwards(m.Curve) != isEdScheme(s) && s != tpm2.AlgNull && s != tpm2.AlgECDH {
+		return tpm2.RCScheme
+	}
+	return tpm2.RCSuccess
 }
 
 // checkSchemes checks schemes and symmetric algorithms against the attributes
@@ -294,6 +303,14 @@ func checkOwnSchemes(p *tpm2.Public) tpm2.RC {
 		}
 		return tpm2.RCSuccess
 	}
+	if rc := checkCurveScheme(m); rc != tpm2.RCSuccess {
+		return rc
+	}
+	// Without a scheme these curves have storage keys only, so that no key can be
+	// used for both kinds of EdDSA, or for EdDSA and ECDH (Part 1, 44.3.2.1).
+	if isEdwards(m.Curve) && m.Scheme.Alg == tpm2.AlgNull && !(restricted && decrypt) {
+		return tpm2.RCScheme
+	}
 	// Only a key for DHKEM has a key derivation scheme (version 185, Part 1, C.6).
 	if k := m.KDF.Alg; k != tpm2.AlgNull && !(k == tpm2.AlgHKDF && decrypt && !restricted && !sign) {
 		return tpm2.RCKDF
@@ -354,12 +371,26 @@ func checkBinding(o *object) tpm2.RC {
 			return bind(err, true)
 		}
 	case tpm2.AlgECC:
+		if o.isEd() {
+			pub, err := o.edPublic()
+			if err != nil {
+				return tpm2.RCECCPoint
+			}
+			if o.publicOnly {
+				return tpm2.RCSuccess
+			}
+			if len(o.sens.Value) != tpmcrypto.EdSize(pub.Curve) {
+				return tpm2.RCKeySize
+			}
+			k, err := o.edPrivate()
+			return bind(err, err == nil && tpmcrypto.Equal(k.Bytes(), pub.Bytes()))
+		}
 		pub, err := o.ecPublic()
 		if err != nil {
 			return tpm2.RCECCPoint
 		}
 		if !o.publicOnly {
-			if len(o.sens.Value) > pub.Curve.Size() {
+			if n := len(o.sens.Value); n > pub.Curve.Size() || pub.Curve.IsMontgomery() && n != pub.Curve.Size() {
 				return tpm2.RCKeySize
 			}
 			k, err := o.ecPrivate()

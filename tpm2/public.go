@@ -38,7 +38,9 @@ type Parms struct {
 	Hash            Alg      // AlgHashMLDSA
 }
 
-// Point is TPMS_ECC_POINT (Part 2, 11.2.5.2): big-endian coordinates.
+// Point is TPMS_ECC_POINT (Part 2, 11.2.5.2): big-endian coordinates; on
+// Curve25519 and Curve448 X alone, the little-endian string of RFC 7748 or the
+// compressed point of RFC 8032 (version 185, Part 1, 44.5.1).
 type Point struct{ X, Y []byte }
 
 func (p Point) Marshal(w *Writer) {

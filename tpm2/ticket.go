@@ -39,7 +39,11 @@ func (t *Ticket) UnmarshalTicket(r *Reader, tags ...Tag) {
 		}
 	}
 	if t.Tag == STDigestVerified {
-		t.Hash = UnmarshalHashNull(r)
+		t.Hash = r.Alg()
+		// SHAKE256 of 64 octets is the hash of Ed448ph (Part 1, 44.3.2.1).
+		if r.err == RCSuccess && t.Hash != AlgNull && t.Hash != AlgSHAKE256_512 && !t.Hash.IsHash() {
+			r.Fail(RCHash)
+		}
 	}
 	t.HMAC = r.Sized(MaxDigest)
 	if r.err != RCSuccess {

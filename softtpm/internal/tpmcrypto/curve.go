@@ -20,8 +20,8 @@ type Curve struct {
 
 	mont     montgomery // not nil: a curve of RFC 7748; of the rest, domain and cofactor count
 	cofactor byte
-	std elliptic.Curve // nil for curves that the standard library lacks
-	ops pointOps
+	std      elliptic.Curve // nil for curves that the standard library lacks
+	ops      pointOps
 	domain
 	n    *bigmod.Modulus // order
 	nm1  *bigmod.Modulus // order - 1
