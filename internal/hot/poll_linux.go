@@ -23,6 +23,7 @@ const slice = 8 * time.Millisecond
 type Poll struct {
 	ep, event int
 	events    [64]unix.EpollEvent
+	yielded   time.Time // in the hot way; of Wait
 	woken     atomic.Bool
 	mu        sync.RWMutex // held for writing by Close
 	closed    bool
@@ -138,7 +139,12 @@ func (p *Poll) sleep(d time.Duration, hot bool) (int, error) {
 	if !hot || d == 0 || cool.Load() {
 		return p.wait(d, d == 0) // looking only never blocks
 	}
-	for end := time.Now().Add(d); ; {
+	now := time.Now()
+	if now.Sub(p.yielded) > slice/2 { // else a loop that always finds work is interrupted
+		yield()
+		p.yielded = now
+	}
+	for end := now.Add(d); ; {
 		n, err := p.wait(min(d, slice), true)
 		if n > 0 || err != nil {
 			return n, err
@@ -147,6 +153,7 @@ func (p *Poll) sleep(d time.Duration, hot bool) (int, error) {
 			return 0, nil
 		}
 		yield()
+		p.yielded = time.Now()
 	}
 }
 

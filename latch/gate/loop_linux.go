@@ -3,9 +3,7 @@
 package gate
 
 import (
-	"errors"
 	"log/slog"
-	"net"
 	"time"
 
 	"holdfast/internal/hot"
@@ -20,7 +18,8 @@ const hotFor = 100 * time.Millisecond
 // loopHold is a hold that lets a loop wait for it and for other things at once.
 type loopHold interface {
 	Poll() *hot.Poll
-	Arm() error
+	Arm() bool
+	Disarm()
 	Again() bool
 }
 
@@ -116,12 +115,14 @@ func (l *loop) turn(g *Gate) (d time.Duration, warm, open bool) {
 	n := g.waiting()
 	switch {
 	case n >= veryAt:
+		l.hold.Disarm()
 		limit(veryPause)
 	case n >= busyAt:
+		l.hold.Disarm()
 		limit(busyPause)
 	default:
-		if err := l.hold.Arm(); err != nil && !errors.Is(err, net.ErrClosed) {
-			slog.Error("hold", "error", err)
+		if l.hold.Arm() {
+			limit(0)
 		}
 	}
 	if l.hold.Again() {

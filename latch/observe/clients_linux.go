@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"holdfast/internal/bpfring"
 	"holdfast/latch/binder"
 	"holdfast/latch/flow"
 	"holdfast/latch/tlshello"
@@ -49,7 +50,7 @@ const (
 type Clients struct {
 	coll  *ebpf.Collection
 	links []link.Link
-	ring  *ring
+	ring  *bpfring.Ring
 	all   map[uint64]*clientTrackState
 	order []*clientTrackState
 	spare []*clientTrackState
@@ -78,9 +79,9 @@ func OpenClients(cgroup string) (*Clients, error) {
 	if c.coll, err = ebpf.NewCollection(spec); err != nil {
 		return nil, fmt.Errorf("observe: %w: %w", ErrUnsupported, err)
 	}
-	if c.ring, err = openRing(c.coll.Maps["ring"].FD(), clientRecord); err != nil {
+	if c.ring, err = bpfring.Open(c.coll.Maps["ring"].FD(), clientRecord); err != nil {
 		c.Close()
-		return nil, err
+		return nil, fmt.Errorf("observe: %w", err)
 	}
 	for _, p := range []struct {
 		name string
@@ -105,7 +106,7 @@ func (c *Clients) Close() error {
 		l.Close()
 	}
 	if c.ring != nil {
-		c.ring.close()
+		c.ring.Close()
 	}
 	c.coll.Close()
 	return nil
@@ -120,7 +121,7 @@ func (c *Clients) Lost() (n uint64) {
 // Poll appends what happened since the last call.
 func (c *Clients) Poll(dst []ClientSession, now time.Time) []ClientSession {
 	c.dst = dst
-	c.ring.drain(func(b []byte) {
+	c.ring.Drain(c.ring.End(), func(b []byte) {
 		if decode(b, &c.r) {
 			c.record(&c.r, now)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"holdfast/internal/bpfring"
 	"holdfast/internal/hot"
 )
 
@@ -60,8 +61,9 @@ type Stats struct {
 type Observer struct {
 	objs  *ebpf.Collection
 	links []link.Link
-	ring  *ring
-	ctl   *control
+	ring  *bpfring.Ring
+	words *bpfring.Words
+	ctl   control
 	poll  *hot.Poll // the ring, and the descriptor of Watch
 	ready []int32
 	watch int  // -1: none
@@ -111,12 +113,13 @@ func Open(o Options) (*Observer, error) {
 }
 
 func (o *Observer) start(opt Options) (err error) {
-	if o.ring, err = openRing(o.objs.Maps["ring"].FD(), opt.RingBytes); err != nil {
-		return err
+	if o.ring, err = bpfring.Open(o.objs.Maps["ring"].FD(), opt.RingBytes); err != nil {
+		return fmt.Errorf("observe: %w", err)
 	}
-	if o.ctl, err = openControl(o.objs.Maps["ctl"].FD()); err != nil {
-		return err
+	if o.words, err = bpfring.OpenWords(o.objs.Maps["ctl"].FD()); err != nil {
+		return fmt.Errorf("observe: %w", err)
 	}
+	o.ctl = controlIn(o.words)
 	if o.poll, err = hot.New(); err != nil {
 		return fmt.Errorf("observe: %w", err)
 	}
@@ -188,7 +191,7 @@ func (o *Observer) Wait(deadline time.Time, hello bool) error {
 	o.ctl.full.Store(1)
 	if hello {
 		o.ctl.armed.Store(1)
-		if !o.ring.empty() { // before the programs could see that
+		if !o.ring.Empty() { // before the programs could see that
 			d = 0
 		}
 	}
@@ -261,10 +264,10 @@ func (o *Observer) Close() error {
 		o.poll.Close()
 	}
 	if o.ring != nil {
-		o.ring.close()
+		o.ring.Close()
 	}
-	if o.ctl != nil {
-		o.ctl.close()
+	if o.words != nil {
+		o.words.Close()
 	}
 	if o.objs != nil {
 		o.objs.Close()
@@ -299,7 +302,7 @@ func (o *Observer) selfCheck(cgroup string) error {
 
 func (o *Observer) sawSelf(addr netip.AddrPort, cgroup string) error {
 	var err error = fmt.Errorf("observe: the programs attached to %s did not see this process bind a socket; its cgroup must be below that one", cgroup)
-	o.ring.drain(func(b []byte) {
+	o.ring.Drain(o.ring.End(), func(b []byte) {
 		var r record
 		if !decode(b, &r) {
 			return

@@ -7,6 +7,9 @@ package observe
 import (
 	"encoding/binary"
 	"net/netip"
+	"sync/atomic"
+
+	"holdfast/internal/bpfring"
 )
 
 // Kinds and flags of a record: keep in step with bpf/observe.bpf.c.
@@ -87,4 +90,14 @@ func (o *owner) encode() []byte {
 	e.PutUint32(b[32:], o.tgid)
 	e.PutUint32(b[36:], o.uid)
 	return b
+}
+
+// control is struct ctl of bpf/observe.bpf.c, shared with the programs.
+type control struct {
+	armed, full     *atomic.Uint32
+	lost, watchLost *atomic.Uint64
+}
+
+func controlIn(w *bpfring.Words) control {
+	return control{armed: w.Uint32(0), full: w.Uint32(4), lost: w.Uint64(8), watchLost: w.Uint64(16)}
 }

@@ -85,7 +85,7 @@ func (t *tracker) poll(dst []Event, now time.Time) []Event {
 	for len(t.early) > 0 && now.Sub(t.early[0].at) > trackAge {
 		t.early = t.early[1:]
 	}
-	t.o.ring.drain(func(b []byte) {
+	t.o.ring.Drain(t.o.ring.End(), func(b []byte) {
 		if decode(b, &t.r) {
 			t.record(&t.r, now)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"holdfast/internal/bpfring"
 	"holdfast/latch/hold"
 )
 
@@ -66,7 +67,8 @@ type Hold struct {
 	plain   map[dstKey]uint8
 	narrow  Narrow
 	who     map[whoKey]bool
-	out, in *ring
+	out, in *bpfring.Ring
+	words   *bpfring.Words
 	wait    *waiter
 	ns      *namespaces
 	peers   map[hold.ID]*peer
@@ -138,10 +140,13 @@ func Attach(o Options) (_ *Hold, err error) {
 	if err := h.RefreshNarrow(); err != nil {
 		return nil, err
 	}
-	if h.out, err = openRing(h.objs.coll.Maps["ring_out"].FD(), o.ringOut); err != nil {
+	if h.out, err = bpfring.Open(h.objs.coll.Maps["ring_out"].FD(), o.ringOut); err != nil {
 		return nil, err
 	}
-	if h.in, err = openRing(h.objs.coll.Maps["ring_in"].FD(), o.ringIn); err != nil {
+	if h.in, err = bpfring.Open(h.objs.coll.Maps["ring_in"].FD(), o.ringIn); err != nil {
+		return nil, err
+	}
+	if h.words, err = bpfring.OpenWords(h.objs.coll.Maps["ctl"].FD()); err != nil {
 		return nil, err
 	}
 	if h.wait, err = newWaiter(h.objs.coll.Maps["ring_out"].FD(), h.objs.coll.Maps["ring_in"].FD()); err != nil {
@@ -377,12 +382,15 @@ func (h *Hold) close() {
 		l.Close()
 	}
 	h.links, h.old = nil, nil
-	for _, r := range []*ring{h.out, h.in} {
+	for _, r := range []*bpfring.Ring{h.out, h.in} {
 		if r != nil {
-			r.close()
+			r.Close()
 		}
 	}
-	h.out, h.in = nil, nil
+	if h.words != nil {
+		h.words.Close()
+	}
+	h.out, h.in, h.words = nil, nil, nil
 	if h.ns != nil {
 		h.ns.close()
 	}

@@ -42,14 +42,19 @@ func (h *Hold) Wait(deadline time.Time) error {
 			deadline = soon
 		}
 	}
-	return h.wait.until(deadline)
+	return h.wait.until(h, deadline)
 }
 
 // Interrupt implements hold.Hold.
 func (h *Hold) Interrupt() error { h.wait.interrupt(); return nil }
 
 // WantInbound implements hold.Hold.
-func (h *Hold) WantInbound() { h.wait.p.Arm(h.wait.in, tokenIn) }
+func (h *Hold) WantInbound() {
+	h.words.Uint32(wordIn).Store(1)
+	if !h.in.Empty() { // before the programs could see that
+		h.wait.p.Wake()
+	}
+}
 
 // Drain implements hold.Hold. It reads the inbound ring only up to where it
 // was before the outbound ring was read, so that a hello precedes its answer.
@@ -67,8 +72,8 @@ func (h *Hold) Drain(fn func(*hold.Record)) error {
 			fn(&out)
 		}
 	}
-	to := h.in.end()
-	if !h.out.drain(h.out.end(), each) || !h.in.drain(to, each) {
+	to := h.in.End()
+	if !h.out.Drain(h.out.End(), each) || !h.in.Drain(to, each) {
 		h.again.Store(true)
 	}
 	if len(h.pushes) == 0 {

@@ -19,12 +19,17 @@ const (
 	FirstToken
 )
 
-// waiter sleeps until a ring has something. A ring that is not armed wakes nobody.
+// Offsets in struct ctl of bpf/hold.bpf.c: who sleeps until a ring has something.
+const (
+	wordOut = 0
+	wordIn  = 4
+)
+
+// waiter sleeps until a ring has something. A ring whose word is not set wakes nobody.
 type waiter struct {
-	out, in int
-	p       *hot.Poll
-	closed  atomic.Bool
-	tokens  []int32
+	p      *hot.Poll
+	closed atomic.Bool
+	tokens []int32
 }
 
 func newWaiter(out, in int) (*waiter, error) {
@@ -32,26 +37,29 @@ func newWaiter(out, in int) (*waiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &waiter{out: out, in: in, p: p}
-	if err := p.AddOnce(out, tokenOut); err != nil {
+	w := &waiter{p: p}
+	if err := p.AddEdge(out, tokenOut); err != nil {
 		p.Close()
 		return nil, err
 	}
-	if err := p.AddOnce(in, tokenIn); err != nil {
+	if err := p.AddEdge(in, tokenIn); err != nil {
 		p.Close()
 		return nil, err
 	}
 	return w, nil
 }
 
-// until waits for an armed ring or the deadline (zero: for ever).
-func (w *waiter) until(deadline time.Time) error {
-	if w.closed.Load() || w.p.Arm(w.out, tokenOut) != nil {
+// until waits for an outbound record, for an inbound one if that was asked for, or for the deadline (zero: for ever).
+func (w *waiter) until(h *Hold, deadline time.Time) error {
+	if w.closed.Load() {
 		return net.ErrClosed
 	}
 	d := time.Duration(-1)
 	if !deadline.IsZero() {
 		d = max(time.Until(deadline), 0)
+	}
+	if h.Arm() {
+		d = 0
 	}
 	var err error
 	if w.tokens, err = w.p.Wait(w.tokens[:0], d, false); err != nil || w.closed.Load() {
@@ -72,11 +80,20 @@ func (w *waiter) close() {
 
 // Poll is the set in which Wait sleeps: a loop that waits for other things too
 // adds them (tokens from FirstToken on), calls Arm before each sleep that a
-// ClientHello may end, and sleeps in the set itself. WantInbound works as with Wait.
+// ClientHello may end, Disarm before others, and sleeps in the set itself.
+// WantInbound works as with Wait.
 func (h *Hold) Poll() *hot.Poll { return h.wait.p }
 
-// Arm makes the set ready at the next ClientHello or denial, or now if there is one.
-func (h *Hold) Arm() error { return h.wait.p.Arm(h.wait.out, tokenOut) }
+// Arm makes the next ClientHello or denial wake the set. True: there is one
+// already, which wakes nobody. A record that is still being written does not
+// count (see Again).
+func (h *Hold) Arm() bool {
+	h.words.Uint32(wordOut).Store(1)
+	return !h.again.Load() && !h.out.Empty()
+}
+
+// Disarm ends what Arm began.
+func (h *Hold) Disarm() { h.words.Uint32(wordOut).Store(0) }
 
 // Again says that the last Drain left a record that was still being written:
 // call it again within a fraction of a millisecond.

@@ -107,9 +107,8 @@ struct {
 	__type(value, struct conn);
 } conns SEC(".maps");
 
-/* Two rings, since a reader that lets one fill up loses its wake-ups: the
- * first wakes the gate (hellos, denials), the second is read when evidence
- * comes. Sizes are set by the loader. */
+/* Two rings: the first wakes the gate (hellos, denials), the second is read
+ * when evidence comes. Sizes are set by the loader. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 2 << 20);
@@ -118,6 +117,33 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
 } ring_in SEC(".maps");
+
+/* Who sleeps and wants to be woken; shared with user space by mmap: keep in step
+ * with ../wait.go. A wake-up by the ring's own rule would be an interrupt to this
+ * very CPU for nearly every record, whether anybody sleeps or not. */
+struct ctl {
+	__u32 out, in; /* of ring_out, of ring_in */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ctl);
+} ctl SEC(".maps");
+
+/* wakeup: flags with which a record is submitted. The exchange is a full
+ * barrier: either it sees the flag, or user space, which sets it before it
+ * looks, sees the record that was reserved before. */
+static __always_inline __u64 wakeup(void *ring)
+{
+	__u32 zero = 0;
+	struct ctl *c = bpf_map_lookup_elem(&ctl, &zero);
+	if (!c)
+		return BPF_RB_FORCE_WAKEUP;
+	__u32 *flag = ring == (void *)&ring_in ? &c->in : &c->out;
+	return __sync_lock_test_and_set(flag, 0) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
 
 /* Destinations that pass. Port 0 stands for any port. */
 struct dst {
@@ -337,7 +363,7 @@ static __always_inline int note(struct __sk_buff *skb, struct pkt *p, struct con
 	r->kind = kind;
 	r->reason = reason;
 	r->nxt = nxt;
-	bpf_ringbuf_submit(r, 0);
+	bpf_ringbuf_submit(r, wakeup(ring));
 	return 0;
 }
 
@@ -382,7 +408,7 @@ static __always_inline int load(struct __sk_buff *skb, __u32 off, void *to, __u6
 			} else {                                                    \
 				_r->kind = 0; /* not a copy: the reader skips it */ \
 			}                                                           \
-			bpf_ringbuf_submit(_r, 0);                                  \
+			bpf_ringbuf_submit(_r, wakeup(ring));                       \
 		}                                                                   \
 		_ok;                                                                \
 	})
