@@ -25,9 +25,10 @@ type session struct {
 	service *Service
 	proof   *proof
 	leaf    [32]byte
-	shut    bool // its door could not be opened
-	closed  bool // the socket left ESTABLISHED
-	parked  time.Time
+	asked   time.Time // waits for that evidence since then
+	shut    bool      // its door could not be opened
+	closed  bool      // the socket left ESTABLISHED
+	parked  time.Time // observed then and not announced yet; zero: announced
 }
 
 // want is an announcement that waits for its observation.

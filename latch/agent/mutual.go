@@ -131,7 +131,7 @@ func (a *Agent) needsProof(s *session, out *answers) bool {
 	if len(a.mutual.waiting) >= a.o.MaxParked {
 		return refuse(flow.Busy, flow.Busy.Text())
 	}
-	s.parked = time.Now()
+	s.asked = time.Now()
 	a.mutual.waiting[k] = s
 	return false
 }
@@ -221,7 +221,7 @@ func (a *Agent) gone(cookie uint64) {
 // drops evidence that nobody asked for.
 func (a *Agent) expireProofs(now time.Time) {
 	for k, s := range a.mutual.waiting {
-		if now.Sub(s.parked) >= a.o.Park {
+		if now.Sub(s.asked) >= a.o.Park {
 			delete(a.mutual.waiting, k)
 			a.refuse(s, flow.NoClientProof, flow.NoClientProof.Text())
 		}
