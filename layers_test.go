@@ -40,7 +40,7 @@ var rules = []rule{
 	{"enclave/pager", 2, "enclave", nil},
 	{"enclave/sigma", 2, "enclave", nil},
 	{"enclave/monitor", 2, "enclave", nil},
-	{"enclave/edl", 2, "enclave", nil},
+	{"sdk", 2, "sdk", nil},
 	{"attest/trust", 2, "attest", nil},
 	{"attest/verify", 2, "attest", nil},
 	{"attest/policy", 2, "attest", nil},

@@ -90,3 +90,25 @@ func putLE(dst []byte, n *big.Int) {
 	n.FillBytes(dst)
 	slices.Reverse(dst)
 }
+
+// SetSignature takes a signature that was made elsewhere, 384 bytes, most
+// significant first, under a public key with 3072 bits and exponent 3. It is an
+// error if it does not verify.
+func (s *SigStruct) SetSignature(key *rsa.PublicKey, signature []byte) error {
+	if key.N.BitLen() != 3072 || key.E != sigExponent {
+		return fmt.Errorf("sgx: SIGSTRUCT: the key must be RSA with 3072 bits and exponent 3, got %d bits and exponent %d", key.N.BitLen(), key.E)
+	}
+	if len(signature) != 384 {
+		return fmt.Errorf("sgx: SIGSTRUCT: the signature has %d bytes, expected 384", len(signature))
+	}
+	sig := new(big.Int).SetBytes(signature)
+	if sig.Cmp(key.N) >= 0 {
+		return ErrSignature
+	}
+	q1, q2 := quotients(sig, key.N)
+	putLE(s.Modulus[:], key.N)
+	putLE(s.Signature[:], sig)
+	putLE(s.Q1[:], q1)
+	putLE(s.Q2[:], q2)
+	return s.Verify()
+}

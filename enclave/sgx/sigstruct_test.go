@@ -3,6 +3,8 @@
 package sgx
 
 import (
+	"bytes"
+	"crypto"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
@@ -99,5 +101,35 @@ func TestSignRefusesOtherKeys(t *testing.T) {
 	small.N = new(big.Int).Rsh(k.N, 8)
 	if err := new(SigStruct).Sign(&small); err == nil {
 		t.Error("a short modulus was accepted")
+	}
+}
+
+// A signature that was made elsewhere: over the signed ranges, most significant
+// byte first.
+func TestSetSignature(t *testing.T) {
+	k, s := testKey(t), signed(t)
+	b := s.AppendTo(nil)
+	h := sha256.Sum256(append(bytes.Clone(b[:128]), b[900:1028]...))
+	sig, err := rsa.SignPKCS1v15(nil, k, crypto.SHA256, h[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := *s
+	c.Modulus, c.Signature, c.Q1, c.Q2 = [384]byte{}, [384]byte{}, [384]byte{}, [384]byte{}
+	if err := c.SetSignature(&k.PublicKey, sig); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(c.AppendTo(nil), s.AppendTo(nil)) {
+		t.Error("another SIGSTRUCT than that of Sign")
+	}
+	sig[100] ^= 1
+	if err := c.SetSignature(&k.PublicKey, sig); !errors.Is(err, ErrSignature) {
+		t.Errorf("a changed signature: got %v, want %v", err, ErrSignature)
+	}
+	if err := c.SetSignature(&k.PublicKey, sig[1:]); err == nil {
+		t.Error("a signature of 383 bytes is taken")
+	}
+	if err := c.SetSignature(&rsa.PublicKey{N: k.N, E: 65537}, sig); err == nil {
+		t.Error("a key with exponent 65537 is taken")
 	}
 }
