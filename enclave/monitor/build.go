@@ -11,13 +11,16 @@ const flagsOffered = sgx.FlagsKnown &^ (sgx.FlagInit | sgx.FlagCET)
 // canonical reports whether a linear address is canonical with 48 bits.
 func canonical(a uint64) bool { return uint64(int64(a<<16)>>16) == a }
 
-// ECREATE makes a SECS in a free frame from a private copy of the source page
-// (SDM, "ECREATE"). Bad frame: #PF; anything wrong in the page: #GP(0).
+// ECREATE makes a SECS in a free frame from a source page (SDM, "ECREATE"). Bad
+// frame: #PF; anything wrong in the page: #GP(0). The page is read once, so that
+// it may be memory that the application writes to meanwhile; likewise EADD's and
+// EINIT's sources.
 func (m *Monitor) ECREATE(f Frame, source *[sgx.PageSize]byte) (*Enclave, Outcome) {
 	if !m.free(f) {
 		return nil, pf(0)
 	}
-	s, err := sgx.ParseSECS(source[:])
+	page := *source
+	s, err := sgx.ParseSECS(page[:])
 	if err != nil {
 		return nil, gp
 	}
@@ -61,7 +64,7 @@ func (m *Monitor) EADD(secs, f Frame, linear uint64, info sgx.SecInfo, source *[
 	}
 	content := *source
 	if info.Type == sgx.PageTCS {
-		t, err := sgx.ParseTCS(source[:])
+		t, err := sgx.ParseTCS(content[:])
 		if err != nil || t.Flags&sgx.TCSAEXNotify != 0 && e.secs.Attributes.Flags&sgx.FlagAEXNotify == 0 {
 			return gp
 		}
@@ -109,7 +112,11 @@ func (m *Monitor) EINIT(secs Frame, sigstruct []byte) Outcome {
 	if e.init {
 		return gp
 	}
-	s, err := sgx.ParseSigStruct(sigstruct)
+	var once [sgx.SigStructSize]byte
+	if copy(once[:], sigstruct); len(sigstruct) != len(once) {
+		return code(sgx.InvalidSigStruct)
+	}
+	s, err := sgx.ParseSigStruct(once[:])
 	if err != nil {
 		return code(sgx.InvalidSigStruct)
 	}

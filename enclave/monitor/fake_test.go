@@ -22,6 +22,7 @@ type fake struct {
 	mapped    map[[2]uint64]mapping // enclave id, address
 	shootdown int
 	seed      byte
+	racing    map[Frame]*[sgx.PageSize]byte // pages that others write to meanwhile, in place of mem
 }
 
 type mapping struct {
@@ -33,8 +34,13 @@ func newFake(frames int) *fake {
 	return &fake{mem: make([][sgx.PageSize]byte, frames), mapped: map[[2]uint64]mapping{}}
 }
 
-func (b *fake) Frames() int                      { return len(b.mem) }
-func (b *fake) Page(f Frame) *[sgx.PageSize]byte { return &b.mem[f] }
+func (b *fake) Frames() int { return len(b.mem) }
+func (b *fake) Page(f Frame) *[sgx.PageSize]byte {
+	if p := b.racing[f]; p != nil {
+		return p
+	}
+	return &b.mem[f]
+}
 func (b *fake) Map(e *Enclave, linear uint64, f Frame, perm sgx.Perm) {
 	b.mapped[[2]uint64{e.ID(), linear}] = mapping{f, perm}
 }

@@ -336,7 +336,15 @@ func (m *Monitor) ERESUME(c *CPU, e *Enclave, next uint64) Outcome {
 		return ok
 	}
 	rip, fs, gs := le.Uint64(gpr[136:]), le.Uint64(gpr[168:]), le.Uint64(gpr[176:])
-	if !canonical(rip) || !canonical(fs) || !canonical(gs) || !m.xsaveOK(e, base) {
+	x := c.XSave[:min(uint64(len(c.XSave)), e.xsave)]
+	if !canonical(rip) || !canonical(fs) || !canonical(gs) || len(x) < sgx.XSaveLegacy {
+		return gp
+	}
+	// Other threads of the enclave may write to the frame: what is looked at is
+	// what is loaded.
+	m.copySSA(e, base, x, false)
+	if !xsaveOK(x, e.secs.Attributes.XFRM) {
+		initXSave(c.XSave)
 		return gp
 	}
 	m.enter(c, e, f, t)
@@ -350,17 +358,14 @@ func (m *Monitor) ERESUME(c *CPU, e *Enclave, next uint64) Outcome {
 	}
 	r.RFLAGS = r.RFLAGS&^flagsUser | le.Uint64(gpr[128:])&flagsUser&^flagTF
 	r.RIP, r.FSBase, r.GSBase = rip, fs, gs
-	m.copySSA(e, base, c.XSave[:min(uint64(len(c.XSave)), e.xsave)], false)
 	return ok
 }
 
-// xsaveOK checks the header of the XSAVE image in an SSA frame as XRSTOR would:
-// no component beyond XFRM, no compaction, reserved bytes zero, MXCSR valid.
-func (m *Monitor) xsaveOK(e *Enclave, base uint64) bool {
-	_, f := m.page(e, base)
-	x := m.b.Page(f)
+// xsaveOK checks the header of an XSAVE image as XRSTOR would: no component
+// beyond XFRM, no compaction, reserved bytes zero, MXCSR valid.
+func xsaveOK(x []byte, xfrm uint64) bool {
 	h := x[512:576]
-	if le.Uint64(h)&^e.secs.Attributes.XFRM != 0 {
+	if le.Uint64(h)&^xfrm != 0 {
 		return false
 	}
 	for _, b := range h[8:] {
