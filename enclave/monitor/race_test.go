@@ -326,7 +326,7 @@ func TestRaceSSA(t *testing.T) {
 	interrupted := *tcs
 	a := *writer
 	b := a
-	b[512], b[513+7], b[24+3] = 0xff, 1, 0xff              // XSTATE_BV beyond XFRM, a reserved byte, MXCSR
+	b[512], b[513+7], b[24+3] = 0xff, 1, 0xff               // XSTATE_BV beyond XFRM, a reserved byte, MXCSR
 	le.PutUint64(b[sgx.PageSize-sgx.GPRSize+136:], 1<<63)   // RIP
 	le.PutUint64(b[sgx.PageSize-sgx.GPRSize+168:], 1<<62+1) // FS base
 	resumed := 0

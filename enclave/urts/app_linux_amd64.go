@@ -76,6 +76,7 @@ func (h *Held) ECall(index int, ms, stack, size uint64, v Service) error {
 	s := h.s
 	top, low := s.stack, s.low
 	defer func() { s.stack, s.low, s.fault = top, low, nil }()
+	s.raised = 0
 	s.low, s.stack, s.fault = stack, (stack+size-64)&^63, v.Fault
 	status, err := h.e.enter(s, int64(index), ms, s.stack, v.OCall)
 	switch {

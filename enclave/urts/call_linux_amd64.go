@@ -116,6 +116,7 @@ func (e *Enclave) Enter(in [6]uint64) (out [6]uint64, err error) {
 	if err := e.usable(); err != nil {
 		return out, err
 	}
+	e.n.calls.Add(1)
 	r := &s.cpu.Regs
 	*r = monitor.Regs{RBX: s.tcs, RCX: aepAddr, RDI: in[0], RSI: in[1], RDX: in[2], R8: in[3], R9: in[4], R10: in[5], RSP: s.stack, RBP: s.stack, RFLAGS: 0x202, XCR0: 7}
 	if err := e.enterAt(s); err != nil {
@@ -141,7 +142,7 @@ func (e *Enclave) Enter(in [6]uint64) (out [6]uint64, err error) {
 func (e *Enclave) crashed() error {
 	e.p.Mu.Lock()
 	defer e.p.Mu.Unlock()
-	e.p.Refuse("exception")
+	e.refuse("exception")
 	return ErrCrashed
 }
 
@@ -161,6 +162,7 @@ func (e *Enclave) call(command int64, ms uint64, o CallFunc) error {
 	if err := e.usable(); err != nil {
 		return err
 	}
+	s.raised = 0
 	status, err := e.enter(s, command, ms, s.stack, o)
 	switch {
 	case err != nil:
@@ -199,6 +201,7 @@ func (e *Enclave) initRuntime() error {
 // enter runs one EENTER until its EEXIT with a result, serving OCALLs. sp is
 // the top of the untrusted stack.
 func (e *Enclave) enter(s *slot, command int64, ms, sp uint64, o CallFunc) (uint32, error) {
+	e.n.calls.Add(1)
 	for {
 		rdi, rsi, err := e.round(s, command, ms, sp)
 		if err != nil {
@@ -215,6 +218,7 @@ func (e *Enclave) enter(s *slot, command int64, ms, sp uint64, o CallFunc) (uint
 			command, ms = cmdOReturn, uint64(statusUnsupported)
 			continue
 		}
+		e.n.ocalls.Add(1)
 		command, ms = cmdOReturn, uint64(o(&Call{e, s}, int(rdi), rsi))
 	}
 }
@@ -242,6 +246,9 @@ func (e *Enclave) round(s *slot, command int64, ms, sp uint64) (rdi int64, rsi u
 		// ERESUME must not undo that.
 		usp, ubp := s.cpu.Regs.RSP, s.cpu.Regs.RBP
 		if fault {
+			if err := e.raised(s); err != nil {
+				return 0, 0, err
+			}
 			handled, err := e.exception(s, usp)
 			if err != nil {
 				return 0, 0, err
@@ -301,7 +308,7 @@ func (e *Enclave) outside(s *slot, l sgx.ENCLU, next uint64) error {
 		o := e.p.Monitor.ENCLU(&s.cpu, e.e, next)
 		if o.Vector != sgx.VectorPF || !e.pages.Absent(o.Address) {
 			if !o.OK() {
-				e.p.Refuse(l.String())
+				e.refuse(l.String())
 			}
 			return leaf(l.String(), o)
 		}
@@ -316,6 +323,7 @@ func (e *Enclave) outside(s *slot, l sgx.ENCLU, next uint64) error {
 func (e *Enclave) runInside(s *slot) (exited, fault bool, err error) {
 	exited, fault, err = e.runUntil(s)
 	if fault && e.reach(s) {
+		e.n.faults.Add(1)
 		fault = false
 	}
 	return exited, fault, err
@@ -356,7 +364,7 @@ func (e *Enclave) runUntil(s *slot) (exited, fault bool, err error) {
 			}
 		}
 		if enclu {
-			e.p.Refuse("ENCLU inside")
+			e.refuse("ENCLU inside")
 		}
 		// What the page fault is about is decided now: later the page may be back.
 		paged := o.Vector == sgx.VectorPF && !stop.Interrupt && e.mayHelp(s, o.Address)
@@ -375,9 +383,13 @@ func (e *Enclave) runUntil(s *slot) (exited, fault bool, err error) {
 		}
 		e.p.Pager().Left()
 		s.last = o
+		if stop.Interrupt {
+			e.n.interrupts.Add(1)
+		}
 		if !paged {
 			return false, !stop.Interrupt, nil
 		}
+		e.n.faults.Add(1)
 		return false, false, e.help(o.Address)
 	}
 }

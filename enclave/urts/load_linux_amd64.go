@@ -37,6 +37,13 @@ type Options struct {
 	// grants of it, the enclave reaches at the application's addresses. It is
 	// the enclave's once Load succeeded. nil: the enclave reaches Memory alone.
 	App *os.File
+	// MaxExceptions bounds the exceptions that an enclave handles in one ECALL,
+	// with all that nests in it; 0: no bound. Beyond it the ECALL ends with
+	// ErrFlood.
+	MaxExceptions uint64
+	// Done ends a load whose enclave does not come back from its initialization,
+	// when it is closed; nil: never.
+	Done <-chan struct{}
 	// Bare is for enclaves without Intel's trusted runtime: nothing is called
 	// after EINIT. Use Enter instead of ECall.
 	Bare bool
@@ -65,6 +72,8 @@ type Enclave struct {
 	shared  []epc.Shared
 	made    []uint64 // TCS pages made by the enclave, not yet entered
 	extra   int      // how many it made
+	most    uint64   // Options.MaxExceptions
+	n       counters
 
 	mu     sync.Mutex
 	closed bool
@@ -82,6 +91,8 @@ type slot struct {
 
 	fault func(addr uint64) (epc.Region, bool) // during an ECALL of Held
 	last  monitor.Outcome                      // what made it leave asynchronously
+
+	raised uint64 // exceptions in this ECALL
 }
 
 const stackSize = 256 << 10
@@ -122,7 +133,7 @@ func Load(p *epc.Platform, img *image.Image, o Options) (*Enclave, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Enclave{Memory: m, p: p, secs: monitor.NoFrame, ocalls: o.OCalls, dynamic: o.Dynamic, bind: img.Metadata.TCSPolicy == 0, shared: []epc.Shared{{Addr: MemoryAddr, Size: uint64(len(m.b)), File: m.file}}}
+	e := &Enclave{Memory: m, p: p, secs: monitor.NoFrame, ocalls: o.OCalls, dynamic: o.Dynamic, most: o.MaxExceptions, bind: img.Metadata.TCSPolicy == 0, shared: []epc.Shared{{Addr: MemoryAddr, Size: uint64(len(m.b)), File: m.file}}}
 	if o.App != nil {
 		if err := p.CanOpen(); err != nil {
 			m.Close()
@@ -136,7 +147,7 @@ func Load(p *epc.Platform, img *image.Image, o Options) (*Enclave, error) {
 		err = e.threads(tcs)
 	}
 	if err == nil && !o.Bare {
-		err = e.initRuntime()
+		err = e.initUntil(o.Done)
 	}
 	if err != nil {
 		e.app = nil // still the caller's
@@ -144,6 +155,26 @@ func Load(p *epc.Platform, img *image.Image, o Options) (*Enclave, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// initUntil initializes the trusted runtime; when done is closed the threads are
+// killed, so that it ends with an error.
+func (e *Enclave) initUntil(done <-chan struct{}) error {
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-done:
+			for _, s := range e.all {
+				s.t.Kill()
+			}
+		case <-over:
+		}
+	})
+	err := e.initRuntime()
+	close(over)
+	watch.Wait()
+	return err
 }
 
 // attributes chooses what the processor would be asked for: 64 bit, the widest

@@ -55,6 +55,9 @@ const (
 	StackCall
 	Touch
 	Lower
+	Flip
+	Keys
+	Flood
 )
 
 // Offsets in the enclave.

@@ -24,7 +24,7 @@ base:   mov     %rcx, %r15
         je      done
         cmp     $-2, %rdi
         je      oret
-        cmp     $21, %rdi
+        cmp     $24, %rdi
         ja      bad
         lea     table(%rip), %r8
         movslq  (%r8,%rdi,4), %r9
@@ -32,6 +32,7 @@ base:   mov     %rcx, %r15
         jmp     *%r9
 table:  .long   put-table, get-table, ocall-table, ud-table, report-table, seal-table, loop-table, call-table, peek-table, jump-table, accept-table, scribble-table, fill-table, check-table
         .long   accept2-table, ask-table, emodpe-table, poke-table, transform-table, stack-table, hole-table, lower-table
+        .long   flip-table, keys-table, flood-table
 
 done:   xor     %esi, %esi
 out:    mov     $-1, %rdi
@@ -228,6 +229,49 @@ lower:  mov     0x2000-184+144(%r14), %r12 # 21: take 4096 bytes of the untruste
         jnz     1b
         cmp     0x2000-184+144(%r14), %r12
         jne     bad
+        jmp     done
+
+flip:   lea     base(%rip), %rdi        # 22: ms[1] and ms[2] by turns to offset ms[0], until ms[3]; how often to ms[4]
+        add     (%rsi), %rdi
+        mov     8(%rsi), %rax
+        mov     16(%rsi), %rdx
+1:      mov     %rdx, (%rdi)
+        incq    32(%rsi)
+        mov     %rax, (%rdi)
+        cmpq    $0, 24(%rsi)
+        je      1b
+        jmp     done
+keys:   mov     %rsi, %r13              # 23: EGETKEY ms[1] times by the request at offset ms[0], the key goes to the page behind
+        lea     base(%rip), %rbx        # to ms[2] how many keys came, ms[3] how many differed from the first, ms[4] refused
+        add     (%r13), %rbx
+        lea     4096(%rbx), %rcx
+        mov     8(%r13), %r12
+        xor     %r8d, %r8d
+        xor     %r9d, %r9d
+        xor     %r10d, %r10d
+1:      enclu   1                       # ZF says that there is none
+        jz      3f
+        mov     (%rcx), %rdx
+        test    %r8, %r8
+        jnz     2f
+        mov     %rdx, %r11
+2:      inc     %r8
+        cmp     %rdx, %r11
+        je      4f
+        inc     %r9
+        jmp     4f
+3:      inc     %r10
+4:      dec     %r12
+        jnz     1b
+        mov     %r8, 16(%r13)
+        mov     %r9, 24(%r13)
+        mov     %r10, 32(%r13)
+        mov     %r11, 40(%r13)
+        jmp     done
+flood:  ud2                             # 24: an exception, handled, again and again until ms[0]
+        incq    8(%rsi)
+        cmpq    $0, (%rsi)
+        je      flood
         jmp     done
 
 except: lea     4096(%r14), %r8         # skip a two-byte instruction if it was #UD

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package urts
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// Stats counts what the threads of an enclave did since it was loaded.
+type Stats struct {
+	Calls      uint64 `json:"ecalls"`      // entries for ECALLs, nested ones and Enter included
+	OCalls     uint64 `json:"ocalls"`      // that reached the application
+	Exceptions uint64 `json:"exceptions"`  // that the enclave was to handle
+	Faults     uint64 `json:"page_faults"` // that the runtime served: pages that came, memory that was granted
+	Interrupts uint64 `json:"interrupts"`  // asynchronous exits without an exception
+	Refused    uint64 `json:"refused"`     // leaves that failed, exceptions that nobody handled
+}
+
+type counters struct {
+	calls, ocalls, exceptions, faults, interrupts, refused atomic.Uint64
+}
+
+// Stats returns the counts.
+func (e *Enclave) Stats() Stats {
+	n := &e.n
+	return Stats{n.calls.Load(), n.ocalls.Load(), n.exceptions.Load(), n.faults.Load(), n.interrupts.Load(), n.refused.Load()}
+}
+
+// refuse counts something for the enclave and the platform; Platform.Mu is held.
+func (e *Enclave) refuse(what string) {
+	e.n.refused.Add(1)
+	e.p.Refuse(what)
+}
+
+// ErrFlood says that an ECALL was ended because the enclave raised more
+// exceptions in it than Options.MaxExceptions. It is an ErrCrashed.
+var ErrFlood = fmt.Errorf("%w: it raised exceptions without end", ErrCrashed)
+
+// raised counts an exception of the call that s is in, against the bound.
+func (e *Enclave) raised(s *slot) error {
+	e.n.exceptions.Add(1)
+	if s.raised++; e.most == 0 || s.raised <= e.most {
+		return nil
+	}
+	e.p.Mu.Lock()
+	defer e.p.Mu.Unlock()
+	e.refuse("exception flood")
+	return ErrFlood
+}
