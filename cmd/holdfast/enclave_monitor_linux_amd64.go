@@ -53,6 +53,7 @@ func (l *launchFlags) flags(c *cobra.Command) {
 	f.StringArrayVar(&l.c.EventLogs, "event-log", nil, "event log that leads to them; firmware's first")
 	f.BoolVar(&l.c.NewRoot, "new-root", false, "if the sealed root secret does not open, draw a new one: all that enclaves sealed before is lost, and the key must be enrolled again")
 	f.StringVar(&l.mode, "mode", "auto", "where enclaves run: gu (ring 3 of a virtual machine), p (ring 0), hu (a locked-down process); auto is gu where KVM works, else hu")
+	f.Uint64Var(&l.c.MaxExceptions, "max-exceptions", 1<<24, "exceptions that an enclave may raise in one ECALL before it is ended; 0: without bound")
 	f.BoolVar(&l.c.NoDebug, "no-debug", false, "refuse debug enclaves")
 }
 

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +15,7 @@ import (
 )
 
 func init() {
-	enclaveVerbs = append(enclaveVerbs, enclaveQuote, enclavePS, enclaveEnroll)
+	enclaveVerbs = append(enclaveVerbs, enclaveQuote, enclaveEnroll)
 }
 
 // Offsets in the marshalling structure of an ECALL that makes a REPORT.
@@ -112,36 +110,6 @@ func dialDaemon(cmd *cobra.Command, socket string) (*daemon.Client, error) {
 		return nil, refusedError(err)
 	}
 	return c, nil
-}
-
-func enclavePS(g *globals) *cobra.Command {
-	var socket string
-	c := &cobra.Command{
-		Use: "ps", Short: "List the enclaves of the daemon: yours, or all for root", Args: exactArgs(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := dialDaemon(cmd, socket)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			l, err := c.List()
-			if err != nil {
-				return refusedError(err)
-			}
-			if g.json {
-				return printJSON(l)
-			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintf(w, "level %s, mode %s, EPC %d of %d pages in use, %d outside\n", l.Level, l.Mode, l.InUse, l.Frames, l.Outside)
-			fmt.Fprintln(w, "ID\tUID\tPID\tAGE\tDEBUG\tPRODUCT\tSVN\tMRENCLAVE")
-			for _, e := range l.Enclaves {
-				fmt.Fprintf(w, "%d\t%d\t%d\t%v\t%t\t%d\t%d\t%s\n", e.ID, e.UID, e.PID, time.Since(e.Started).Round(time.Second), e.Debug, e.ISVProdID, e.ISVSVN, e.MREnclave)
-			}
-			return w.Flush()
-		},
-	}
-	c.Flags().StringVar(&socket, "socket", "", "socket of the daemon")
-	return c
 }
 
 func enclaveEnroll(g *globals) *cobra.Command {

@@ -82,7 +82,7 @@ func (r *running) client(ctx context.Context) (c *daemon.Client, end func() erro
 	if err != nil {
 		return nil, nil, err
 	}
-	c, stop, err := daemon.Local(r.launch.epc<<8, r.launch.algorithm, mode)
+	c, stop, err := daemon.Local(r.launch.epc<<8, r.launch.algorithm, mode, r.launch.c.MaxExceptions)
 	if err != nil {
 		return nil, nil, refusedError(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"holdfast/attest/evidence"
 	"holdfast/attest/provider/tpmquote"
 	"holdfast/attest/trust"
@@ -118,11 +120,51 @@ func (c *Client) Load(img *os.File, o LoadOptions) (*Enclave, error) {
 	}
 	p := binary.LittleEndian.AppendUint32(nil, flags)
 	p = binary.LittleEndian.AppendUint32(p, uint32(o.SharedSize))
-	files := []*os.File{img}
-	if o.Sig != nil {
-		files = append(files, o.Sig)
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	for _, f := range []*os.File{img, o.Sig} {
+		if f == nil {
+			continue
+		}
+		m, err := inMemory(f)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, m)
 	}
 	return c.enclave(msgLoad, p, files...)
+}
+
+// inMemory copies a file into memory: the daemon takes nothing else, so that no
+// file system can make it wait.
+func inMemory(f *os.File) (*os.File, error) {
+	fd, err := unix.MemfdCreate("enclave-image", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("enclave daemon: memory for the image: %w", err)
+	}
+	m := os.NewFile(uintptr(fd), "enclave-image")
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("expected a regular file")
+	}
+	if err == nil {
+		_, err = io.Copy(m, io.NewSectionReader(f, 0, maxImage+1))
+	}
+	if err != nil {
+		m.Close()
+		return nil, fmt.Errorf("enclave daemon: %s: %w", f.Name(), err)
+	}
+	return m, nil
+}
+
+// Kill ends an enclave of this user; root ends any.
+func (c *Client) Kill(id uint64) error {
+	_, err := c.result(msgKill, u64s(id))
+	return err
 }
 
 // Attach makes another connection for the enclave, for a thread of its own.

@@ -387,7 +387,7 @@ func TestStrangers(t *testing.T) {
 	if _, err := wrong.Attach(r.dial()); !errors.As(err, &refused) {
 		t.Errorf("attached with a wrong token: %v", err)
 	}
-	if _, err := c.Load(os.Stdin, LoadOptions{}); !errors.As(err, &refused) {
+	if _, err := c.enclave(msgLoad, make([]byte, 8)); !errors.As(err, &refused) {
 		t.Errorf("a second enclave on one connection: %v", err)
 	}
 	img, sig := probeFiles(t, 1, 0)
@@ -398,7 +398,16 @@ func TestStrangers(t *testing.T) {
 			p, q, _ := os.Pipe()
 			defer p.Close()
 			defer q.Close()
-			_, err := c.Load(p, LoadOptions{})
+			_, err := c.enclave(msgLoad, make([]byte, 8), p)
+			return err
+		},
+		"a file that is not in memory": func(c *Client) error {
+			f, err := os.Open("/proc/version")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			_, err = c.enclave(msgLoad, make([]byte, 8), f)
 			return err
 		},
 		"two signatures": func(c *Client) error { _, err := c.Load(img, LoadOptions{Sig: img}); return err },

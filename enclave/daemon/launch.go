@@ -53,8 +53,10 @@ type Monitor struct {
 	PCRs      []uint8  // further PCRs to seal to and to quote
 	EventLogs []string // what leads to them
 	NewRoot   bool
-	NoDebug   bool   // refuse debug enclaves
-	RunMode   string // of evidence.EnclaveModes; empty: GU where it works, else HU
+	NoDebug   bool // refuse debug enclaves
+	// MaxExceptions bounds what one ECALL may raise (urts.Options); 0: no bound.
+	MaxExceptions uint64
+	RunMode       string // of evidence.EnclaveModes; empty: GU where it works, else HU
 }
 
 // Descriptors of the monitor process.

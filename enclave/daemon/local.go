@@ -17,8 +17,8 @@ import (
 
 // Local is a monitor inside this process with one client: level inproc, for
 // development. mode is one of evidence.EnclaveModes; empty is GU where it works,
-// else HU. end closes both.
-func Local(frames int, algorithm, mode string) (c *Client, end func(), err error) {
+// else HU; maxExceptions as in Monitor. end closes both.
+func Local(frames int, algorithm, mode string, maxExceptions uint64) (c *Client, end func(), err error) {
 	a, err := anchor.Inproc(algorithm)
 	if err != nil {
 		return nil, nil, err
@@ -34,6 +34,7 @@ func Local(frames int, algorithm, mode string) (c *Client, end func(), err error
 		return nil, nil, errors.Join(err, a.Close())
 	}
 	s := NewServer(p, a, p.Mode())
+	s.maxExceptions = maxExceptions
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -76,6 +76,7 @@ func run(ctx context.Context, ready *os.File) (err error) {
 	}
 	defer p.Close()
 	s := NewServer(p, a, p.Mode())
+	s.maxExceptions = c.MaxExceptions
 	defer s.Close()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()

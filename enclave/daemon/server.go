@@ -46,6 +46,8 @@ type Server struct {
 	a    *anchor.Anchor
 	mode string
 
+	maxExceptions uint64 // see Monitor
+
 	mu       sync.Mutex
 	enclaves map[uint64]*entry
 	perUser  map[uint32]int
@@ -252,6 +254,8 @@ func (c *conn) handle(f *frame) error {
 		return c.identity()
 	case msgAnswer:
 		return c.answer(f)
+	case msgKill:
+		return c.kill(f)
 	}
 	return fmt.Errorf("%w: type %#x is no request", errFrame, f.kind)
 }
@@ -264,15 +268,17 @@ func (c *conn) reply(v any) error {
 	return writeFrame(c.c, msgResult, b)
 }
 
-// readFile reads what a client passed: a regular file or memory, of bounded
-// size, from its start.
+// readFile reads what a client passed: memory of bounded size, from its start,
+// once. The client may write to it meanwhile; what is read is what is used.
 func readFile(f *os.File, limit int64) ([]byte, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return nil, err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, errors.New("expected a regular file")
+	// A file system that the application serves itself (FUSE) would let it hold
+	// the monitor for ever.
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errors.New("expected a file in memory (memfd_create)")
 	}
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, limit+1))
 	if err == nil && int64(len(b)) > limit {
@@ -351,7 +357,7 @@ func (c *conn) loadWith(f *frame, flags, shared uint32, app *os.File) error {
 	if err := c.s.reserve(x); err != nil {
 		return err
 	}
-	x.e, err = urts.Load(c.s.p, img, urts.Options{Debug: x.debug, Dynamic: flags&flagDynamic != 0, Bare: flags&flagBare != 0, SharedSize: int(shared), App: app})
+	x.e, err = urts.Load(c.s.p, img, urts.Options{Debug: x.debug, Dynamic: flags&flagDynamic != 0, Bare: flags&flagBare != 0, SharedSize: int(shared), App: app, MaxExceptions: c.s.maxExceptions, Done: c.gone})
 	if err != nil {
 		c.s.drop(x)
 		return err
@@ -429,6 +435,22 @@ func (s *Server) drop(x *entry) {
 func (s *Server) remove(x *entry) {
 	s.drop(x)
 	x.e.Close()
+}
+
+// kill ends an enclave: its ECALLs return, and its application sees it gone.
+func (c *conn) kill(f *frame) error {
+	if err := f.want(msgKill, 8); err != nil {
+		return err
+	}
+	c.s.mu.Lock()
+	x := c.s.enclaves[binary.LittleEndian.Uint64(f.payload)]
+	c.s.mu.Unlock()
+	if x == nil || x.uid != c.cred.Uid && c.cred.Uid != 0 {
+		return errors.New("no such enclave, or not yours")
+	}
+	slog.Info("enclave ended on demand", "id", x.id, "of", x.uid, "by", c.cred.Uid)
+	x.e.Close()
+	return writeFrame(c.c, msgResult, nil)
 }
 
 // ecall runs one ECALL; in is the OCALL that it nests in, or nil.
@@ -580,6 +602,7 @@ type Listed struct {
 	Debug     bool      `json:"debug"`
 	Mode      string    `json:"mode"`
 	Started   time.Time `json:"started"`
+	urts.Stats
 }
 
 // Listing is what `holdfast enclave ps` prints.
@@ -608,7 +631,7 @@ func (s *Server) list(uid uint32) Listing {
 	for _, x := range s.enclaves {
 		if uid == 0 || uid == x.uid {
 			signer := x.info.MRSigner()
-			l.Enclaves = append(l.Enclaves, Listed{x.id, x.uid, x.pid, hex.EncodeToString(x.mr[:]), hex.EncodeToString(signer[:]), x.info.ISVProdID, x.info.ISVSVN, x.debug, s.mode, x.started})
+			l.Enclaves = append(l.Enclaves, Listed{x.id, x.uid, x.pid, hex.EncodeToString(x.mr[:]), hex.EncodeToString(signer[:]), x.info.ISVProdID, x.info.ISVSVN, x.debug, s.mode, x.started, x.e.Stats()})
 		}
 	}
 	sort.Slice(l.Enclaves, func(i, j int) bool { return l.Enclaves[i].ID < l.Enclaves[j].ID })

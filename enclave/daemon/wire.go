@@ -44,6 +44,8 @@ const (
 	msgSelf   kind = 13 // {} -> msgResult {512 TARGETINFO of the enclave, u64 start of ELRANGE, u64 its size, u32 a thread keeps its TCS}
 	msgCall   kind = 14 // {i64 index or command, u64 ms, u64 lowest address of the untrusted stack, u64 its size} -> msgDone
 
+	msgKill kind = 15 // {u64 id}: end an enclave of this user; root ends any -> msgResult
+
 	msgLoaded kind = 0x101 // {u64 id, 16 token, 32 MRENCLAVE, u64 address, u64 size, u64 free from here}, shared memory as descriptor
 	msgDone   kind = 0x102 // {u32 outcome, u32 status, text}
 	msgOCall  kind = 0x103 // {u64 index, u64 ms}

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -157,6 +158,26 @@ static sgx_status_t check(int debug, const sgx_enclave_id_t *id, uint32_t featur
 	return SGX_SUCCESS;
 }
 
+/* The monitor takes images in memory only: a file system could make it wait. */
+static int in_memory(const char *name)
+{
+	int file = open(name, O_RDONLY | O_CLOEXEC), fd = -1;
+	if (file < 0)
+		return -1;
+	ssize_t n = 0;
+	fd = memfd_create("enclave-image", MFD_CLOEXEC);
+	while (fd >= 0 && ((n = sendfile(fd, file, NULL, 1 << 20)) > 0 || (n < 0 && errno == EINTR)))
+		;
+	int e = errno;
+	if (fd >= 0 && n < 0) {
+		close(fd);
+		fd = -1;
+	}
+	close(file);
+	errno = e;
+	return fd;
+}
+
 API sgx_status_t sgx_create_enclave_ex(const char *name, int debug, sgx_launch_token_t *token, int *updated, sgx_enclave_id_t *id, sgx_misc_attribute_t *attributes, uint32_t features, const void *p[SGX_EX_COUNT]);
 API sgx_status_t sgx_create_enclave_ex(const char *name, int debug, sgx_launch_token_t *token, int *updated, sgx_enclave_id_t *id, sgx_misc_attribute_t *attributes, uint32_t features, const void *p[SGX_EX_COUNT])
 {
@@ -164,7 +185,7 @@ API sgx_status_t sgx_create_enclave_ex(const char *name, int debug, sgx_launch_t
 	sgx_status_t s = check(debug, id, features, p);
 	if (s != SGX_SUCCESS)
 		return s;
-	int fd = name == NULL ? -1 : open(name, O_RDONLY | O_CLOEXEC);
+	int fd = name == NULL ? -1 : in_memory(name);
 	if (fd < 0) {
 		log_error("enclave file %s: %s", name == NULL ? "(none)" : name, strerror(errno));
 		return SGX_ERROR_ENCLAVE_FILE_ACCESS;

@@ -4,6 +4,7 @@
 // QEMU emulates, with AMD's virtualization, on the distribution's kernel and its
 // KVM. Nothing imports it.
 //
-// The tests are those of enclave/kvm and enclave/urts; the latter take their
+// Beside them it goes the way of a user: holdfast enclave monitor --mode gu and
+// p, run, quote, and attest verify. The tests are those of enclave/kvm and enclave/urts; the latter take their
 // mode from HOLDFAST_TEST_ENCLAVE_MODE.
 package enclavevm
