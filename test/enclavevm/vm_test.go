@@ -76,7 +76,7 @@ func TestModes(t *testing.T) {
 			"/kvm.test": vm.GoTest(t, "holdfast/enclave/kvm"), "/urts.test": vm.GoTest(t, "holdfast/enclave/urts"),
 			"/holdfast": vm.GoBinary(t, "holdfast/cmd/holdfast"), "/probe.sgxs": dir + "/probe.sgxs", "/probe.sig": dir + "/probe.sig",
 		},
-		Env:     env,
+		Env: env,
 		Data: map[string][]byte{
 			"/script": []byte(script), "/urts/.keep": nil, "/urts/policy-GU": policyFor("GU"), "/urts/policy-P": policyFor("P"),
 		},
