@@ -5,6 +5,7 @@ package epc
 import (
 	"errors"
 	"os"
+	"time"
 
 	"holdfast/enclave/monitor"
 )
@@ -62,6 +63,14 @@ type Thread interface {
 	Kill()
 	// Close ends the thread and frees what it held.
 	Close()
+}
+
+// Bare is a thread whose world switch can be measured alone.
+type Bare interface {
+	// Bare lets the instruction at which c stands stop the thread n times, without
+	// the monitor and without a hand-over between threads, and returns how long
+	// that took.
+	Bare(c *monitor.CPU, n int) (time.Duration, error)
 }
 
 // Runner is what a backend adds to the memory.

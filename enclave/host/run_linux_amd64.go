@@ -5,6 +5,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -89,6 +90,41 @@ func (t *Thread) run(c *monitor.CPU) (epc.Stop, error) {
 		load(&c.Regs, &r)
 		return s, nil
 	}
+}
+
+// Bare implements epc.Bare: what a world switch costs at least.
+func (t *Thread) Bare(c *monitor.CPU, n int) (d time.Duration, err error) {
+	if e := t.do(func() {
+		if err = t.sync(); err != nil {
+			return
+		}
+		var r unix.PtraceRegs
+		if err = unix.PtraceGetRegs(t.pid, &r); err != nil {
+			return
+		}
+		begin := time.Now()
+		for range n {
+			store(&r, &c.Regs)
+			if err = unix.PtraceSetRegs(t.pid, &r); err != nil {
+				return
+			}
+			if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, ptraceSYSEMU, uintptr(t.pid), 0, 0, 0, 0); e != 0 {
+				err = e
+				return
+			}
+			var ws unix.WaitStatus
+			if _, err = unix.Wait4(t.pid, &ws, unix.WALL, nil); err != nil {
+				return
+			}
+			if err = unix.PtraceGetRegs(t.pid, &r); err != nil {
+				return
+			}
+		}
+		d = time.Since(begin)
+	}); e != nil {
+		return 0, e
+	}
+	return d, gone(err)
 }
 
 // why translates a stop into what the processor did.

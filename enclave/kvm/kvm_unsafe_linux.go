@@ -11,22 +11,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ioctl passes a number.
+// ioctl passes a number. A signal (Go's runtime sends some at any time) ends
+// KVM_RUN, which is its purpose there; everything else is tried again.
 func ioctl(fd int, request, arg uintptr) (int, error) {
-	r, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, arg)
-	if e != 0 {
-		return 0, e
+	for {
+		r, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, arg)
+		switch {
+		case e == 0:
+			return int(r), nil
+		case e != unix.EINTR || request == runVCPU:
+			return 0, e
+		}
 	}
-	return int(r), nil
 }
 
 // ioctlBytes passes a structure.
 func ioctlBytes(fd int, request uintptr, b []byte) (int, error) {
-	r, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(&b[0])))
-	if e != 0 {
-		return 0, e
+	for {
+		r, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(&b[0])))
+		switch {
+		case e == 0:
+			return int(r), nil
+		case e != unix.EINTR:
+			return 0, e
+		}
 	}
-	return int(r), nil
 }
 
 // ioctlFilter passes a structure with pointers to bitmaps of 8 bytes at the

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -191,6 +192,32 @@ func (t *Thread) run(c *monitor.CPU) (epc.Stop, error) {
 		}
 		t.begin(false, drain)
 	}
+}
+
+// Bare implements epc.Bare: what a world switch costs at least.
+func (t *Thread) Bare(c *monitor.CPU, n int) (d time.Duration, err error) {
+	err = t.do(func() error {
+		if _, err := t.g.sync(t); err != nil {
+			return err
+		}
+		begin := time.Now()
+		for range n {
+			r := c.Regs
+			t.cpu.load(&r, false)
+			for {
+				_, err := t.cpu.step(&r)
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, errAgain) {
+					return err
+				}
+			}
+		}
+		d = time.Since(begin)
+		return nil
+	})
+	return d, err
 }
 
 // retry says whether an access to memory that the machine does not have is

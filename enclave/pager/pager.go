@@ -43,9 +43,7 @@ type Stats struct {
 // Pager is the keeper of one EPC.
 type Pager struct {
 	m      *monitor.Monitor
-	frames monitor.Frame
-	fresh  monitor.Frame // frames from here on were never used
-	free   []monitor.Frame
+	frames frames
 	maxOut int
 
 	cond     *sync.Cond // of the monitor's lock: something changed
@@ -64,40 +62,23 @@ func New(m *monitor.Monitor, frames, maxOut int, lock sync.Locker) *Pager {
 	if maxOut == 0 {
 		maxOut = 4 * frames
 	}
-	return &Pager{m: m, frames: monitor.Frame(frames), maxOut: maxOut, cond: sync.NewCond(lock)}
+	return &Pager{m: m, frames: newFrames(frames), maxOut: maxOut, cond: sync.NewCond(lock)}
 }
 
 // Stats returns the counts.
 func (p *Pager) Stats() Stats {
-	return Stats{Frames: int(p.frames), InUse: p.InUse(), Outside: p.outside, Evicted: p.evicted, Loaded: p.loaded}
+	return Stats{Frames: p.frames.total, InUse: p.InUse(), Outside: p.outside, Evicted: p.evicted, Loaded: p.loaded}
 }
 
 // InUse counts the frames that are allocated.
-func (p *Pager) InUse() int { return int(p.fresh) - len(p.free) }
-
-func (p *Pager) available() int { return int(p.frames-p.fresh) + len(p.free) }
-
-// take returns a free frame, if there is one.
-func (p *Pager) take() (monitor.Frame, bool) {
-	if n := len(p.free); n > 0 {
-		f := p.free[n-1]
-		p.free = p.free[:n-1]
-		return f, true
-	}
-	if p.fresh < p.frames {
-		p.fresh++
-		return p.fresh - 1, true
-	}
-	return monitor.NoFrame, false
-}
+func (p *Pager) InUse() int { return p.frames.used }
 
 // Alloc takes a free frame, if need be by moving pages out.
 func (p *Pager) Alloc() (monitor.Frame, error) {
 	for {
 		// The last frame is for the versions of what leaves.
-		if p.available() > 1 {
-			f, _ := p.take()
-			return f, nil
+		if p.frames.available() > 1 {
+			return p.frames.take(), nil
 		}
 		if p.evicting {
 			p.cond.Wait()
@@ -111,7 +92,7 @@ func (p *Pager) Alloc() (monitor.Frame, error) {
 
 // Free gives a frame back after EREMOVE.
 func (p *Pager) Free(f monitor.Frame) {
-	p.free = append(p.free, f)
+	p.frames.put(f)
 	p.cond.Broadcast()
 }
 
@@ -127,7 +108,7 @@ func (p *Pager) Left() {
 func (p *Pager) evict() error {
 	oldest := p.queue.Front()
 	if p.queue.Len() < minResident {
-		return fmt.Errorf("%w: of its %d pages only %d could leave, and fewer than %d leave enclaves no room to run; give the platform a larger one", ErrFull, p.frames, p.queue.Len(), minResident)
+		return fmt.Errorf("%w: of its %d pages only %d could leave, and fewer than %d leave enclaves no room to run; give the platform a larger one", ErrFull, p.frames.total, p.queue.Len(), minResident)
 	}
 	if p.outside >= p.maxOut {
 		return fmt.Errorf("%w: and %d pages are outside already, which is the limit", ErrFull, p.outside)
@@ -190,7 +171,7 @@ func (p *Pager) out(pg *page) error {
 		case o.OK():
 			v.set(slot)
 			pg.va, pg.slot, pg.leaving = v, slot, false
-			p.free = append(p.free, pg.frame)
+			p.frames.put(pg.frame)
 			pg.frame = monitor.NoFrame
 			p.outside++
 			p.evicted++

@@ -49,12 +49,12 @@ func (e *Enclave) slot() (*va, int) {
 // newVA makes a VA page of the frame that Alloc kept back.
 func (e *Enclave) newVA() error {
 	p := e.p
-	f, ok := p.take()
-	if !ok {
+	f := p.frames.take()
+	if f == monitor.NoFrame {
 		return fmt.Errorf("%w: no page is left for the versions of evicted pages", ErrFull)
 	}
 	if o := p.m.EPA(f); !o.OK() {
-		p.free = append(p.free, f)
+		p.frames.put(f)
 		return fmt.Errorf("EPA: %v", o)
 	}
 	e.vas = append(e.vas, &va{frame: f})

@@ -3,8 +3,13 @@
 package urts
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
+
+	"holdfast/enclave/epc"
+	"holdfast/enclave/monitor"
 )
 
 // Stats counts what the threads of an enclave did since it was loaded.
@@ -47,4 +52,20 @@ func (e *Enclave) raised(s *slot) error {
 	defer e.p.Mu.Unlock()
 	e.refuse("exception flood")
 	return ErrFlood
+}
+
+// BareExits measures n bare world switches of a thread of the enclave (epc.Bare)
+// by the instruction at an offset, which must stop it: UD2.
+func (e *Enclave) BareExits(offset uint64, n int) (time.Duration, error) {
+	s := <-e.slots
+	defer func() { e.slots <- s }()
+	if err := e.usable(); err != nil {
+		return 0, err
+	}
+	b, can := s.t.(epc.Bare)
+	if !can {
+		return 0, errors.New("urts: this mode cannot measure bare exits")
+	}
+	c := monitor.CPU{Regs: monitor.Regs{RIP: e.e.Base() + offset, RSP: s.stack, RFLAGS: 0x202, FSBase: e.e.Base(), GSBase: e.e.Base()}}
+	return b.Bare(&c, n)
 }

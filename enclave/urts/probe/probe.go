@@ -58,6 +58,8 @@ const (
 	Flip
 	Keys
 	Flood
+	Collect
+	Copy
 )
 
 // Offsets in the enclave.

@@ -24,7 +24,7 @@ base:   mov     %rcx, %r15
         je      done
         cmp     $-2, %rdi
         je      oret
-        cmp     $24, %rdi
+        cmp     $26, %rdi
         ja      bad
         lea     table(%rip), %r8
         movslq  (%r8,%rdi,4), %r9
@@ -32,7 +32,7 @@ base:   mov     %rcx, %r15
         jmp     *%r9
 table:  .long   put-table, get-table, ocall-table, ud-table, report-table, seal-table, loop-table, call-table, peek-table, jump-table, accept-table, scribble-table, fill-table, check-table
         .long   accept2-table, ask-table, emodpe-table, poke-table, transform-table, stack-table, hole-table, lower-table
-        .long   flip-table, keys-table, flood-table
+        .long   flip-table, keys-table, flood-table, gc-table, copy-table
 
 done:   xor     %esi, %esi
 out:    mov     $-1, %rdi
@@ -274,9 +274,40 @@ flood:  ud2                             # 24: an exception, handled, again and a
         je      flood
         jmp     done
 
+gc:     call_range                      # 25: write ms[2] to each page, from offset ms[0], ms[1] pages; a page that must not be written gets W back
+        movq    $1, DATA+0x7f0+base(%rip)
+1:      mov     %rdx, (%rax)
+        add     $4096, %rax
+        dec     %rcx
+        jnz     1b
+        movq    $0, DATA+0x7f0+base(%rip)
+        jmp     done
+copy:   mov     %rsi, %r13              # 26: ms[1] bytes from ms[4] on to offset ms[0], then ms[2] bytes from there back
+        lea     base(%rip), %rdi
+        add     (%r13), %rdi
+        mov     8(%r13), %rcx
+        lea     32(%r13), %rsi
+        cld
+        rep movsb
+        lea     base(%rip), %rsi
+        add     (%r13), %rsi
+        mov     16(%r13), %rcx
+        lea     32(%r13), %rdi
+        rep movsb
+        jmp     done
+
 except: lea     4096(%r14), %r8         # skip a two-byte instruction if it was #UD
         mov     4096-184+160(%r8), %eax # EXITINFO
+        cmp     $0x8000030e, %eax
+        je      fault
         cmp     $0x80000306, %eax
         jne     bad
         addq    $2, 4096-184+136(%r8)   # RIP
+        jmp     done
+fault:  cmpq    $0, DATA+0x7f0+base(%rip) # a page fault, which only command 25 expects
+        je      bad
+        mov     4096-184-16(%r8), %rcx  # EXINFO.MADDR
+        mov     $0x203, %eax
+        secinfo
+        enclu   6                       # EMODPE to R W
         jmp     done
