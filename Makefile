@@ -13,7 +13,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo devel)
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build urts install demo test test-full check fuzz fuzz-diff soak deb bench bench-latch esr generate clean go-version
+.PHONY: help build urts sdk install demo test test-full check fuzz fuzz-diff soak deb bench bench-latch esr generate clean go-version
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ build: go-version ## build the one binary, bin/holdfast
 
 urts: ## build libsgx_urts.so, on which built SGX applications run, into bin/sgx (needs gcc)
 	@sdk/urts/build.sh bin/sgx
+
+sdk: ## build the SDK for authors of enclaves into bin/sdk (needs gcc and musl-dev)
+	@sdk/build.sh bin/sdk
 
 install: build ## install bin/holdfast to PREFIX/bin (default /usr/local), and libsgx_urts.so where there is gcc
 	install -D -m 0755 bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast

@@ -45,6 +45,7 @@ var programProbes = []probe{
 	{"clang-14", "`make generate` and the comparison of the shipped eBPF objects with their sources; nobody else needs it", probeClang},
 	program("spin", "the model of gate and agent is checked (with gcc)", "spin", "-V"),
 	program("binutils", "the test enclave is compared with its source", "objcopy", "--version"),
+	{"musl", "the SDK's trusted runtime and its samples (with gcc)", probeMusl},
 	program("gcc", "the race detector in `make test` and `make test-full`", "gcc", "--version"),
 }
 
@@ -102,6 +103,16 @@ func probeClang() (string, error) {
 		return "", fmt.Errorf("%s (package libbpf-dev): %w", header, err)
 	}
 	return "clang-14, llvm-strip-14 and bpf_helpers.h", nil
+}
+
+// probeMusl looks where Debian has musl for this processor.
+func probeMusl() (string, error) {
+	for _, name := range []string{"/usr/include/x86_64-linux-musl/stdio.h", "/usr/lib/x86_64-linux-musl/libc.a"} {
+		if _, err := os.Stat(name); err != nil {
+			return "", fmt.Errorf("%s (package musl-dev): %w", name, err)
+		}
+	}
+	return "musl's headers and libc.a", nil
 }
 
 // opensslGroup lets `openssl s_client` make a handshake with a server of ours
