@@ -15,10 +15,11 @@ import (
 	"holdfast/enclave/urts/probe"
 )
 
+// programs are what the test binary is when it is called by one of these names.
+var programs = map[string]func(){"holdfast": main}
+
 // TestMain lets the scripts run this program as the command holdfast.
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"holdfast": main})
-}
+func TestMain(m *testing.M) { testscript.Main(m, programs) }
 
 // TestScripts runs testdata/*.txtar: each is a session at the command line.
 func TestScripts(t *testing.T) {

@@ -34,7 +34,7 @@ func (t *tracker) fromServer(id uint32, b []byte, now time.Time) {
 		t.say(id, Pass)
 		return
 	case f == nil:
-		t.dropped(id, hold.ReasonNotFromSYN)
+		t.unknown(id, &p)
 		return
 	case f.state == shut:
 		t.instead(f, id)
@@ -63,6 +63,20 @@ func (t *tracker) fromServer(id uint32, b []byte, now time.Time) {
 		return
 	}
 	t.inboundPayload(f, id, &p, now)
+}
+
+// unknown takes a packet from the server of a connection that is not known: one
+// that a gate held or had open that is dead now, or one from before the gate.
+// Where every open connection is kept here its client waits in vain; what the
+// server tries again is what the client's TCP expects next, so that a reset in
+// its place is taken.
+func (t *tracker) unknown(id uint32, p *Packet) {
+	if t.most == 0 || p.Size == 0 || p.Flags&(FlagSYN|FlagRST) != 0 {
+		t.dropped(id, hold.ReasonNotFromSYN)
+		return
+	}
+	t.counts[hold.ReasonNotFromSYN]++
+	t.verdict = append(t.verdict, Verdict{ID: id, Act: Pass, Instead: encodeReset(p.Src, p.Dst, p.seq, p.ack)})
 }
 
 func (t *tracker) inboundPayload(f *flow, id uint32, p *Packet, now time.Time) {

@@ -186,7 +186,7 @@ func TestWhatPasses(t *testing.T) {
 		{"a fragment", fragment, outward, false},
 		{"rubbish", []byte{0x45, 0}, outward, false},
 		{"TCP of before the gate", tcp(local, remote, ack, 5, 5, "secret"), outward, false},
-		{"TCP to it", tcp(remote, local, ack, 5, 5, "x"), inward, false},
+		{"a bare FIN to it", tcp(remote, local, ack|packets.FlagFIN, 5, 5, ""), inward, false},
 		{"somebody connects", tcp(remote, local, syn, 5, 0, ""), inward, false},
 		{"somebody connects to an accepted port", tcp(remote, netip.AddrPortFrom(four, 3389), syn, 5, 0, ""), inward, true},
 	} {
@@ -202,6 +202,21 @@ func TestWhatPasses(t *testing.T) {
 		if t.Failed() {
 			t.Fatal(c.name)
 		}
+	}
+}
+
+// TestUnknown: what a dead gate held does not hang: the server's next try
+// becomes a reset, with the number that the client expects, and no byte of it.
+func TestUnknown(t *testing.T) {
+	w := newWorld(t, Options{Plain: withResolver})
+	got := w.play(tcp(remote, local, ack, base, isn+301, record(2, 200)), inward, 1)
+	want := tcp(remote, local, ack|packets.FlagRST, base, isn+301, "")
+	p, why := packets.Parse(got[0].b)
+	if why != hold.ReasonNone || p.Flags != packets.FlagRST|packets.FlagACK || p.Size != 0 || !bytes.Equal(got[0].b[20:32], want[20:32]) || got[0].a.Outbound {
+		t.Errorf("%+v %x, expected a reset like %x", p, got[0].b, want)
+	}
+	if n := w.h.Counters()["not-gated"]; n != 1 {
+		t.Errorf("%d counted", n)
 	}
 }
 
