@@ -29,6 +29,7 @@ type enrolment struct {
 	policyPCRs                             []string
 	persist                                string
 	ekCA                                   string
+	ekCRL                                  []string
 }
 
 func newAttestEnroll(g *globals) *cobra.Command {
@@ -54,7 +55,9 @@ is now: run it before the machine leaves your hands. The endorsement key's
 certificate is recorded by its digest if the TPM has one. With --ek-ca it must
 be there, and an authority in that file must vouch for it: then the record says
 that the key is in a TPM of that maker, not only in some TPM, by the digest of the
-root, and a policy can ask for it (enrolment: {ek-roots: [SHA-256]}).`,
+root, and a policy can ask for it (enrolment: {ek-roots: [SHA-256]}). With --ek-crl
+a revoked certificate is refused, and so is a chain in which the list of an
+authority is missing or out of date.`,
 		Args: exactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ak, err := e.run(cmd.Context())
@@ -89,6 +92,7 @@ root, and a policy can ask for it (enrolment: {ek-roots: [SHA-256]}).`,
 	f.StringVar(&e.ecc, "ecc", "", "P-256: make an ECDSA key instead of ML-DSA-65, for TPMs without post-quantum keys")
 	f.StringSliceVar(&e.policyPCRs, "policy-pcrs", nil, "the key quotes only while these PCRs have their present values, such as sha256:11")
 	f.StringVar(&e.ekCA, "ek-ca", "", "PEM file with the authorities of the TPM's maker: the endorsement key's certificate must chain to one")
+	f.StringArrayVar(&e.ekCRL, "ek-crl", nil, "file with revocation lists of these authorities, in PEM or DER; with it each authority in the chain must have one, in date")
 	f.StringVar(&e.persist, "persist", "", "also store the key in the TPM at this handle, such as 0x81010010")
 	return c
 }
@@ -118,15 +122,9 @@ func (e *enrolment) run(ctx context.Context) (*trust.AK, error) {
 			return nil, usageError(fmt.Errorf("%s exists: an enrolment makes a new key; remove the old one first", path))
 		}
 	}
-	var makers *tpmquote.EKRoots
-	if e.ekCA != "" {
-		b, err := readLimited(e.ekCA, 1<<20)
-		if err != nil {
-			return nil, err
-		}
-		if makers, err = tpmquote.ParseEKRoots(b); err != nil {
-			return nil, usageError(fmt.Errorf("%s: %w", e.ekCA, err))
-		}
+	makers, err := e.makers()
+	if err != nil {
+		return nil, err
 	}
 	all, err := e.records()
 	if err != nil {
@@ -165,6 +163,50 @@ func (e *enrolment) handle() (tpm2.Handle, error) {
 	return tpm2.Handle(h), nil
 }
 
+// makers reads the authorities of --ek-ca and the lists of --ek-crl; nil if
+// nobody asked for them.
+func (e *enrolment) makers() (*ekcert.Makers, error) {
+	if e.ekCA == "" {
+		if len(e.ekCRL) > 0 {
+			return nil, usageError(errors.New("--ek-crl: needs --ek-ca, whose authorities signed the lists"))
+		}
+		return nil, nil
+	}
+	b, err := readLimited(e.ekCA, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	makers, err := ekcert.ParseMakers(b)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("--ek-ca %s: %w", e.ekCA, err))
+	}
+	for _, f := range e.ekCRL {
+		if b, err = readLimited(f, 16<<20); err != nil {
+			return nil, err
+		}
+		if err := makers.AddLists(b); err != nil {
+			return nil, usageError(fmt.Errorf("--ek-crl %s: %w", f, err))
+		}
+	}
+	return makers, nil
+}
+
+// checkEK checks the endorsement key's certificate.
+func checkEK(id tpmquote.Identity, makers *ekcert.Makers) error {
+	var ek tpm2.Public
+	if err := tpm2.Decode(id.EK, &ek); err != nil {
+		return fmt.Errorf("endorsement key: %w", err)
+	}
+	_, err := makers.Check(id.Certificate, &ek, time.Now())
+	if err != nil && id.Certificate == nil {
+		return fmt.Errorf("--ek-ca: %w for its endorsement key (%s); holdfast tpm provision makes one for tests", err, id.EKType)
+	}
+	if err != nil {
+		return fmt.Errorf("--ek-ca: %w", err)
+	}
+	return nil
+}
+
 // records are those that the trust file has already.
 func (e *enrolment) records() (trust.Records, error) {
 	r, err := trust.Load(e.trust)
@@ -183,7 +225,7 @@ func (e *enrolment) records() (trust.Records, error) {
 }
 
 // enroll runs both sides.
-func (e *enrolment) enroll(t *tss.TPM, kind tpmquote.Kind, secret []byte, handle tpm2.Handle, roots *tpmquote.EKRoots) (*tpmquote.KeyFile, *trust.AK, error) {
+func (e *enrolment) enroll(t *tss.TPM, kind tpmquote.Kind, secret []byte, handle tpm2.Handle, roots *ekcert.Makers) (*tpmquote.KeyFile, *trust.AK, error) {
 	key, err := tpmquote.CreateKey(t, tpmquote.NewKeyOptions{Kind: kind, Secret: secret, PolicyPCRs: e.policyPCRs})
 	if err != nil {
 		return nil, nil, err
@@ -193,8 +235,10 @@ func (e *enrolment) enroll(t *tss.TPM, kind tpmquote.Kind, secret []byte, handle
 		return nil, nil, err
 	}
 	defer a.Close()
-	if err := e.checkEK(a.Identity); err != nil {
-		return nil, nil, err
+	if roots != nil { // before the challenge: a TPM of another maker is not asked for anything
+		if err := checkEK(a.Identity, roots); err != nil {
+			return nil, nil, err
+		}
 	}
 	v, challenge, err := tpmquote.NewChallenge(a.Identity)
 	if err != nil {
@@ -215,31 +259,6 @@ func (e *enrolment) enroll(t *tss.TPM, kind tpmquote.Kind, secret []byte, handle
 		}
 	}
 	return key, &ak, nil
-}
-
-// checkEK checks the endorsement key's certificate if --ek-ca asks for it.
-func (e *enrolment) checkEK(id tpmquote.Identity) error {
-	if e.ekCA == "" {
-		return nil
-	}
-	authorities, err := os.ReadFile(e.ekCA)
-	if err != nil {
-		return fmt.Errorf("--ek-ca: %w", err)
-	}
-	if id.Certificate == nil {
-		return fmt.Errorf("--ek-ca: the TPM has no certificate for its endorsement key (%s); holdfast tpm provision makes one for tests", id.EKType)
-	}
-	var ek tpm2.Public
-	r := tpm2.NewReader(id.EK)
-	ek.Unmarshal(r)
-	r.End()
-	if err := r.Err(); err != nil {
-		return fmt.Errorf("endorsement key: %w", err)
-	}
-	if err := ekcert.Verify(id.Certificate, &ek, authorities, time.Now()); err != nil {
-		return fmt.Errorf("--ek-ca %s: %w", e.ekCA, err)
-	}
-	return nil
 }
 
 // write stores what the enrolment made; the record last, so that a Verifier

@@ -4,7 +4,7 @@
 // attack the name by which the attack is refused. The tests of each verifier
 // call Run, which fails if a cell is missing, is accepted, or has another name;
 // a test of this package fails if a kind of evidence is not run at all, and
-// keeps the table in docs/evidence.md.
+// keeps the table in docs/threat-model-attest.md.
 package negative
 
 import (
@@ -46,7 +46,7 @@ var Table = map[string]map[string]string{
 	},
 	"enclave": {
 		"malformed": "malformed", "truncated": "malformed", "replayed": "report-data", "forged": "signature",
-		"debug": "policy enclave.debug", "low TCB": "policy enclave.min-isv-svn", "foreign": "unknown-key",
+		"debug": "policy enclave.debug", "low TCB": "policy enclave.isv-svn", "foreign": "unknown-key",
 	},
 }
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"holdfast/attest/provider/tpmquote"
+	"holdfast/tpm2"
 	"holdfast/tss"
 	"holdfast/tss/ekcert"
 )
@@ -47,11 +48,11 @@ func maker(t *testing.T) (*ekcert.CA, []byte) {
 func TestEKCertificates(t *testing.T) {
 	ca, pemRoots := maker(t)
 	_, strangers := maker(t)
-	roots, err := tpmquote.ParseEKRoots(pemRoots)
+	roots, err := ekcert.ParseMakers(pemRoots)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := tpmquote.ParseEKRoots(strangers)
+	other, err := ekcert.ParseMakers(strangers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestEKCertificates(t *testing.T) {
 				return a
 			}
 			a := identity()
-			_, err = roots.Check(&a.Identity, time.Now())
+			_, err = checkEK(t, roots, &a.Identity, time.Now())
 			wantEK(t, "without a certificate", err, "missing")
 			a.Close()
 			p, err := ekcert.ProfileOf(ek)
@@ -83,29 +84,29 @@ func TestEKCertificates(t *testing.T) {
 			}
 			a = identity()
 			defer a.Close()
-			root, err := roots.Check(&a.Identity, time.Now())
+			root, err := checkEK(t, roots, &a.Identity, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !isRoot(pemRoots, root) {
 				t.Errorf("%x is none of the roots", root)
 			}
-			_, err = other.Check(&a.Identity, time.Now())
+			_, err = checkEK(t, other, &a.Identity, time.Now())
 			wantEK(t, "of another maker", err, "unknown maker")
-			_, err = roots.Check(&a.Identity, time.Now().AddDate(40, 0, 0))
+			_, err = checkEK(t, roots, &a.Identity, time.Now().AddDate(40, 0, 0))
 			wantEK(t, "expired", err, "expired")
 			moved := a.Identity
 			moved.EK = anotherEK(t, kind)
-			_, err = roots.Check(&moved, time.Now())
+			_, err = checkEK(t, roots, &moved, time.Now())
 			wantEK(t, "for another key", err, "for another key")
 			broken := a.Identity
 			broken.Certificate = broken.Certificate[:100]
-			_, err = roots.Check(&broken, time.Now())
+			_, err = checkEK(t, roots, &broken, time.Now())
 			wantEK(t, "truncated", err, "malformed")
 			forged := a.Identity
 			forged.Certificate = bytes.Clone(forged.Certificate)
 			forged.Certificate[len(forged.Certificate)-1] ^= 1
-			_, err = roots.Check(&forged, time.Now())
+			_, err = checkEK(t, roots, &forged, time.Now())
 			wantEK(t, "with another signature", err, "unknown maker")
 
 			// The whole enrolment.
@@ -126,6 +127,15 @@ func TestEKCertificates(t *testing.T) {
 	}
 }
 
+func checkEK(t *testing.T, m *ekcert.Makers, id *tpmquote.Identity, now time.Time) ([32]byte, error) {
+	t.Helper()
+	var ek tpm2.Public
+	if err := tpm2.Decode(id.EK, &ek); err != nil {
+		t.Fatal(err)
+	}
+	return m.Check(id.Certificate, &ek, now)
+}
+
 // anotherEK is the endorsement key of another TPM.
 func anotherEK(t *testing.T, kind tpmquote.Kind) []byte {
 	t.Helper()
@@ -144,7 +154,7 @@ func anotherEK(t *testing.T, kind tpmquote.Kind) []byte {
 
 func wantEK(t *testing.T, name string, err error, want string) {
 	t.Helper()
-	if !errors.Is(err, tpmquote.ErrEKCertificate) || !strings.Contains(err.Error(), want) {
+	if !errors.Is(err, ekcert.ErrCertificate) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%s: expected a refusal that says %q, got %v", name, want, err)
 	}
 }
@@ -229,13 +239,13 @@ func TestEKChainUse(t *testing.T) {
 		"an authority":             {authority("ek"), pemOf(root, middle), "authority"},
 		"a critical extension":     {&x509.Certificate{ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 999, 5}, Critical: true, Value: []byte{5, 0}}}}, pemOf(root, middle), "critical extension"},
 	} {
-		r, err := tpmquote.ParseEKRoots(c.roots)
+		r, err := ekcert.ParseMakers(c.roots)
 		if err != nil {
 			t.Fatal(err)
 		}
 		id := a.Identity
 		id.Certificate = make(c.leaf, middle, pub, middleKey).Raw
-		digest, err := r.Check(&id, time.Now())
+		digest, err := checkEK(t, r, &id, time.Now())
 		if c.want == "" {
 			if err != nil || digest != sha256.Sum256(root.Raw) {
 				t.Errorf("%s: got %x, %v", name, digest, err)
@@ -246,7 +256,7 @@ func TestEKChainUse(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{"nothing": nil, "no root": pemOf(middle), "no certificates": []byte("x"),
 		"a key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}})} {
-		if r, err := tpmquote.ParseEKRoots(b); err == nil || r != nil {
+		if r, err := ekcert.ParseMakers(b); err == nil || r != nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"holdfast/attest/verify"
 	"holdfast/tpm2"
 	"holdfast/tss"
+	"holdfast/tss/ekcert"
 )
 
 // Enrolment has two sides. The Attester makes an Attester value, which holds
@@ -188,7 +189,7 @@ type Challenge struct {
 // Verifier is the Verifier's side of one enrolment.
 type Verifier struct {
 	// Roots, if not nil, are the makers that Complete demands a certificate of.
-	Roots *EKRoots
+	Roots *ekcert.Makers
 
 	id     Identity
 	ekName []byte
@@ -249,9 +250,13 @@ func (v *Verifier) Complete(answer []byte, environment, machine string, now time
 		ak.EK.CertificateSHA256 = d[:]
 	}
 	if v.Roots != nil {
-		root, err := v.Roots.Check(&v.id, now)
+		var ek tpm2.Public
+		if err := tpm2.Decode(v.id.EK, &ek); err != nil {
+			return trust.AK{}, fmt.Errorf("enrolment: endorsement key: expected a TPMT_PUBLIC: %w", err)
+		}
+		root, err := v.Roots.Check(v.id.Certificate, &ek, now)
 		if err != nil {
-			return trust.AK{}, err
+			return trust.AK{}, fmt.Errorf("enrolment refused: key of type %s: %w", v.id.EKType, err)
 		}
 		ak.EK.RootSHA256 = root[:]
 	}
