@@ -80,8 +80,10 @@ func ecdhCurve(c tpm2.Curve) (ecdh.Curve, error) {
 		return ecdh.P384(), nil
 	case tpm2.CurveP521:
 		return ecdh.P521(), nil
+	case tpm2.Curve25519:
+		return ecdh.X25519(), nil
 	}
-	return nil, fmt.Errorf("curve %v: expected P-256, P-384 or P-521", c)
+	return nil, fmt.Errorf("curve %v: expected P-256, P-384, P-521 or Curve25519", c)
 }
 
 // pad returns b with leading zeros, n bytes long.
@@ -98,6 +100,12 @@ func eccPublic(c tpm2.Curve, p tpm2.Point) (*ecdh.PublicKey, error) {
 	curve, err := ecdhCurve(c)
 	if err != nil {
 		return nil, err
+	}
+	if c == tpm2.Curve25519 {
+		if len(p.Y) != 0 {
+			return nil, fmt.Errorf("a point of %v with a y-coordinate", c)
+		}
+		return curve.NewPublicKey(p.X)
 	}
 	n := (c.Bits() + 7) / 8
 	x, err := pad(p.X, n)
@@ -127,6 +135,11 @@ func eccSecret(pub *tpm2.Public, label string) (secret, encrypted []byte, err er
 	defer clear(z)
 	n := len(z)
 	ephPub, keyPub := eph.PublicKey().Bytes(), key.Bytes()
+	if pub.Parms.Curve == tpm2.Curve25519 { // the u-coordinate alone (Part 1, 44.5.1)
+		secret = kdfe(pub.NameAlg, z, label, ephPub, keyPub, pub.NameAlg.DigestSize()*8)
+		encrypted, err = tpm2.Encode(tpm2.Point{X: ephPub})
+		return secret, encrypted, err
+	}
 	ephX, ephY, keyX := ephPub[1:1+n], ephPub[1+n:], keyPub[1:1+n]
 	secret = kdfe(pub.NameAlg, z, label, ephX, keyX, pub.NameAlg.DigestSize()*8)
 	encrypted, err = tpm2.Encode(tpm2.Point{X: ephX, Y: ephY})

@@ -216,7 +216,8 @@ func (t *TPM) VerifySequenceComplete(s *Sequence, key Ref, sig *tpm2.Signature) 
 }
 
 // SignMessage signs a message by a whole sequence: the way to sign with a
-// pure ML-DSA key.
+// pure ML-DSA or EdDSA key. Pure EdDSA signs at most 1024 bytes: a TPM has to
+// hold the whole message (Part 1, 29.4.5.1).
 func (t *TPM) SignMessage(key Ref, context, message []byte) (*tpm2.Signature, error) {
 	s, err := t.SignSequenceStart(key, nil, context)
 	if err != nil {
@@ -232,22 +233,28 @@ func (t *TPM) SignMessage(key Ref, context, message []byte) (*tpm2.Signature, er
 
 // VerifyMessage verifies a signature of a message by a whole sequence.
 func (t *TPM) VerifyMessage(key Ref, context, message []byte, sig *tpm2.Signature) error {
+	_, err := t.VerifyMessageTicket(key, context, message, sig)
+	return err
+}
+
+// VerifyMessageTicket is VerifyMessage, with the ticket for PolicyAuthorize.
+func (t *TPM) VerifyMessageTicket(key Ref, context, message []byte, sig *tpm2.Signature) (k tpm2.Ticket, err error) {
 	var hint []byte
 	if sig.Alg == tpm2.AlgEdDSA {
-		hint = sig.R
+		hint = sig.Sig[:len(sig.Sig)/2] // R
 	}
 	s, err := t.VerifySequenceStart(key, nil, hint, context)
 	if err != nil {
-		return err
+		return k, err
 	}
 	err = t.SequenceUpdate(s, message)
 	if err == nil {
-		_, err = t.VerifySequenceComplete(s, key, sig)
+		k, err = t.VerifySequenceComplete(s, key, sig)
 	}
 	if err != nil {
 		_ = t.FlushContext(s.Handle)
 	}
-	return err
+	return k, err
 }
 
 // Hash is TPM2_Hash (Part 3, 15.4) for data of one buffer, a sequence for more.

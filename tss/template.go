@@ -24,6 +24,10 @@ const (
 	MLDSA65   Kind = "mldsa65"
 	MLDSA87   Kind = "mldsa87"
 	MLKEM512  Kind = "mlkem512"
+	Ed25519   Kind = "ed25519"
+	Ed448     Kind = "ed448"
+	X25519    Kind = "x25519"
+	X448      Kind = "x448"
 )
 
 // PostQuantum says whether keys of the kind withstand a quantum computer as
@@ -44,6 +48,10 @@ func (k Kind) set(p *tpm2.Public) error {
 		p.Type, q.Curve = tpm2.AlgECC, tpm2.CurveP256
 	case ECCP384:
 		p.Type, q.Curve = tpm2.AlgECC, tpm2.CurveP384
+	case Ed25519, X25519:
+		p.Type, q.Curve = tpm2.AlgECC, tpm2.Curve25519
+	case Ed448, X448:
+		p.Type, q.Curve = tpm2.AlgECC, tpm2.Curve448
 	case MLKEM512:
 		p.Type, q.MLKEM = tpm2.AlgMLKEM, tpm2.MLKEM512
 	case MLKEM768:
@@ -65,7 +73,7 @@ func (k Kind) set(p *tpm2.Public) error {
 // storageSym returns the cipher of a storage key as strong as the kind.
 func (k Kind) storageSym() tpm2.SymDef {
 	switch k {
-	case ECCP384, MLKEM768, MLKEM1024, RSA3072:
+	case ECCP384, MLKEM768, MLKEM1024, RSA3072, X448:
 		return AES256CFB
 	}
 	return AES128CFB
@@ -76,7 +84,7 @@ func (k Kind) nameAlg() tpm2.Alg {
 	switch k {
 	case ECCP384, MLKEM768, RSA3072, MLDSA65:
 		return tpm2.AlgSHA384
-	case MLKEM1024, MLDSA87:
+	case MLKEM1024, MLDSA87, Ed448, X448:
 		return tpm2.AlgSHA512
 	}
 	return tpm2.AlgSHA256
@@ -98,7 +106,7 @@ func must(err error) {
 func SRKTemplate(k Kind) tpm2.Public {
 	p := tpm2.Public{NameAlg: tpm2.AlgSHA256, Attributes: fixedOwnKey | tpm2.ObjectUserWithAuth | tpm2.ObjectNoDA | tpm2.ObjectRestricted | tpm2.ObjectDecrypt}
 	must(k.set(&p))
-	if p.Type == tpm2.AlgMLDSA {
+	if p.Type == tpm2.AlgMLDSA || k.edwards() {
 		panic("tss: an SRK of kind " + string(k) + ": expected a kind that decrypts")
 	}
 	if k != RSA2048 && k != ECCP256 {
@@ -123,7 +131,7 @@ func SRKTemplate(k Kind) tpm2.Public {
 func EKTemplate(k Kind) tpm2.Public {
 	p := tpm2.Public{NameAlg: tpm2.AlgSHA256, Attributes: fixedOwnKey | tpm2.ObjectAdminWithPolicy | tpm2.ObjectRestricted | tpm2.ObjectDecrypt}
 	must(k.set(&p))
-	if p.Type == tpm2.AlgMLDSA {
+	if p.Type == tpm2.AlgMLDSA || k.edwards() {
 		panic("tss: an EK of kind " + string(k) + ": expected a kind that decrypts")
 	}
 	if !k.lowRangeEK() {
@@ -205,12 +213,22 @@ func WithPolicy(p tpm2.Public, policy []byte, withAuth bool) tpm2.Public {
 	return p
 }
 
+// edwards says whether keys of the kind are for EdDSA.
+func (k Kind) edwards() bool { return k == Ed25519 || k == Ed448 }
+
 // SigningTemplate is a signing key of a kind: RSASSA or ECDSA with SHA-256 (or
-// SHA-384 for the larger ones), or pure ML-DSA.
+// SHA-384 for the larger ones), pure EdDSA, or pure ML-DSA.
 func SigningTemplate(k Kind) tpm2.Public {
 	p := tpm2.Public{NameAlg: tpm2.AlgSHA256, Attributes: fixedOwnKey | tpm2.ObjectUserWithAuth | tpm2.ObjectSignEncrypt}
 	must(k.set(&p))
 	hash := k.nameAlg()
+	switch {
+	case k.edwards():
+		p.Parms.Scheme = tpm2.Scheme{Alg: tpm2.AlgEdDSA}
+		return p
+	case k == X25519 || k == X448:
+		panic("tss: a signing key of kind " + string(k) + ": expected a kind that signs")
+	}
 	switch p.Type {
 	case tpm2.AlgRSA:
 		p.Parms.Scheme = tpm2.Scheme{Alg: tpm2.AlgRSASSA, Hash: hash}
@@ -223,12 +241,18 @@ func SigningTemplate(k Kind) tpm2.Public {
 	return p
 }
 
-// KEMTemplate is an ML-KEM key for Encapsulate and Decapsulate.
+// KEMTemplate is an ML-KEM key for Encapsulate and Decapsulate, or one of X25519
+// or X448 for them (DHKEM) and for ECDH.
 func KEMTemplate(k Kind) tpm2.Public {
 	p := tpm2.Public{NameAlg: tpm2.AlgSHA256, Attributes: fixedOwnKey | tpm2.ObjectUserWithAuth | tpm2.ObjectDecrypt}
 	must(k.set(&p))
-	if p.Type != tpm2.AlgMLKEM {
-		panic("tss: a KEM key of kind " + string(k) + ": expected mlkem512, mlkem768 or mlkem1024")
+	switch {
+	case p.Type == tpm2.AlgMLKEM:
+	case k == X25519 || k == X448:
+		p.Parms.Scheme = tpm2.Scheme{Alg: tpm2.AlgECDH, Hash: tpm2.AlgSHA256}
+		p.Parms.KDF = tpm2.Scheme{Alg: tpm2.AlgHKDF, Hash: tpm2.AlgSHA256}
+	default:
+		panic("tss: a KEM key of kind " + string(k) + ": expected mlkem512, mlkem768, mlkem1024, x25519 or x448")
 	}
 	return p
 }

@@ -3,14 +3,18 @@
 package tss
 
 import (
+	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"crypto/sha512"
 	"errors"
 	"fmt"
 	"math/big"
 
 	"filippo.io/mldsa"
+	"github.com/cloudflare/circl/sign/ed448"
 
 	"holdfast/tpm2"
 )
@@ -19,8 +23,8 @@ import (
 var ErrSignature = errors.New("the signature is wrong")
 
 // CheckSignature verifies a TPM's signature of message in software, without a
-// TPM: RSASSA, RSAPSS, ECDSA over the NIST curves and pure ML-DSA (with empty
-// context). The scheme must be the key's own if the key has one.
+// TPM: RSASSA, RSAPSS, ECDSA over the NIST curves, EdDSA of both forms and pure
+// ML-DSA (with empty context). The scheme must be the key's own if the key has one.
 func CheckSignature(pub *tpm2.Public, message []byte, s *tpm2.Signature) error {
 	if own := pub.Parms.Scheme; own.Alg != 0 && own.Alg != tpm2.AlgNull && (own.Alg != s.Alg || own.Hash != s.Hash) {
 		return fmt.Errorf("tss: a signature by %v with %v, the key signs by %v with %v", s.Alg, s.Hash, own.Alg, own.Hash)
@@ -30,6 +34,9 @@ func CheckSignature(pub *tpm2.Public, message []byte, s *tpm2.Signature) error {
 	}
 	if s.Alg == tpm2.AlgMLDSA {
 		return checkMLDSA(pub, message, s)
+	}
+	if s.Alg == tpm2.AlgEdDSA || s.Alg == tpm2.AlgHashEdDSA {
+		return checkEdDSA(pub, message, s)
 	}
 	hash := s.Hash.CryptoHash()
 	if hash == 0 {
@@ -55,6 +62,36 @@ func CheckSignature(pub *tpm2.Public, message []byte, s *tpm2.Signature) error {
 		return checkECDSA(pub, digest, s)
 	}
 	return fmt.Errorf("tss: a signature by %v for a key of type %v cannot be checked here", s.Alg, pub.Type)
+}
+
+// checkEdDSA verifies Ed25519, Ed25519ph, Ed448 and Ed448ph (RFC 8032).
+func checkEdDSA(pub *tpm2.Public, message []byte, s *tpm2.Signature) error {
+	if pub.Type != tpm2.AlgECC || pub.Parms.Scheme.Alg != s.Alg || len(pub.Point.Y) != 0 {
+		return fmt.Errorf("tss: a signature by %v for a key of type %v that is not one of it", s.Alg, pub.Type)
+	}
+	key, ph := pub.Point.X, s.Alg == tpm2.AlgHashEdDSA
+	good := false
+	switch {
+	case pub.Parms.Curve == tpm2.Curve25519 && len(key) == ed25519.PublicKeySize:
+		if ph {
+			digest := sha512.Sum512(message)
+			good = ed25519.VerifyWithOptions(key, digest[:], s.Sig, &ed25519.Options{Hash: crypto.SHA512}) == nil
+		} else {
+			good = ed25519.Verify(key, message, s.Sig)
+		}
+	case pub.Parms.Curve == tpm2.Curve448 && len(key) == ed448.PublicKeySize:
+		if ph {
+			good = ed448.VerifyPh(key, message, s.Sig, "")
+		} else {
+			good = ed448.Verify(key, message, s.Sig, "")
+		}
+	default:
+		return fmt.Errorf("tss: an EdDSA key of %d bytes on %v", len(key), pub.Parms.Curve)
+	}
+	if !good {
+		return ErrSignature
+	}
+	return nil
 }
 
 func checkECDSA(pub *tpm2.Public, digest []byte, s *tpm2.Signature) error {

@@ -28,7 +28,7 @@ func (k *keyFlags) register(cmd *cobra.Command, parent, kind string) {
 	f.StringVarP(&k.parent, "hierarchy", "C", parent, "parent: a hierarchy (o, e, p, n), a handle or a context file")
 	f.StringVarP(&k.parentAuth, "hierarchy-auth", "P", "", "authorization of the parent")
 	f.StringVarP(&k.auth, "key-auth", "p", "", "authorization value of the new object")
-	f.StringVarP(&k.kind, "key-algorithm", "G", kind, "rsa, rsa3072, ecc, ecc384, mlkem768, mldsa65, keyedhash, ...; rsa and ecc may have :SCHEME")
+	f.StringVarP(&k.kind, "key-algorithm", "G", kind, "rsa, rsa3072, ecc, ecc384, ed25519, x25519, mlkem768, mldsa65, keyedhash, ...; rsa, ecc and ed25519 may have :SCHEME")
 	f.StringVarP(&k.hash, "hash-algorithm", "g", "sha256", "hash algorithm of the object's Name")
 	f.StringVarP(&k.attributes, "attributes", "a", "", "attributes of the object, separated by |")
 	f.StringVarP(&k.policy, "policy", "L", "", "file with the policy digest, or its hexadecimal digits")
@@ -325,7 +325,7 @@ func tpmCreateAK(f *tpmFlags) *cobra.Command {
 	fl.StringVarP(&k.parent, "ek-context", "C", "", "parent: a handle or a context file")
 	fl.StringVarP(&k.parentAuth, "eh-auth", "P", "", "authorization of the parent; for an EK that of the endorsement hierarchy")
 	fl.StringVarP(&k.auth, "ak-auth", "p", "", "authorization value of the new key")
-	fl.StringVarP(&k.kind, "key-algorithm", "G", "mldsa65", "rsa, ecc, ecc384, mldsa44, mldsa65 or mldsa87")
+	fl.StringVarP(&k.kind, "key-algorithm", "G", "mldsa65", "rsa, ecc, ecc384, ed25519, ed448, mldsa44, mldsa65 or mldsa87")
 	fl.StringVarP(&k.policy, "policy", "L", "", "file with a policy digest that replaces the password, or its hexadecimal digits")
 	fl.StringVarP(&k.context, "ak-context", "c", "", "file for the saved context")
 	fl.StringVarP(&k.public, "public", "u", "", "file for the public area")
@@ -333,9 +333,9 @@ func tpmCreateAK(f *tpmFlags) *cobra.Command {
 	fl.StringVarP(&k.format, "format", "f", "tss", "format of the public area: tss, pem or der")
 	name := fl.StringP("ak-name", "n", "", "file for the Name")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		kind, ok := map[string]tss.Kind{"rsa": tss.RSA2048, "ecc": tss.ECCP256, "ecc384": tss.ECCP384, "mldsa44": tss.MLDSA44, "mldsa65": tss.MLDSA65, "mldsa87": tss.MLDSA87}[k.kind]
+		kind, ok := map[string]tss.Kind{"rsa": tss.RSA2048, "ecc": tss.ECCP256, "ecc384": tss.ECCP384, "ed25519": tss.Ed25519, "ed448": tss.Ed448, "mldsa44": tss.MLDSA44, "mldsa65": tss.MLDSA65, "mldsa87": tss.MLDSA87}[k.kind]
 		if !ok {
-			return usageError(fmt.Errorf("-G %q: expected rsa, ecc, ecc384, mldsa44, mldsa65 or mldsa87", k.kind))
+			return usageError(fmt.Errorf("-G %q: expected rsa, ecc, ecc384, ed25519, ed448, mldsa44, mldsa65 or mldsa87", k.kind))
 		}
 		auth, err := tpmcmd.Value(k.auth)
 		if err != nil {

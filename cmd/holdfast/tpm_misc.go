@@ -84,7 +84,7 @@ func (o *objectFlags) run(cmd *cobra.Command, f *tpmFlags, do func(t *tss.TPM, r
 	})
 }
 
-const authHelp = "its authorization: a value, or pcr:SELECTION for a policy of PCRs (with =VALUE for both)"
+const authHelp = "its authorization: a value, or pcr:SELECTION for a policy of PCRs (with =VALUE for both), or session:FILE (with +VALUE)"
 
 func tpmUnseal(f *tpmFlags) *cobra.Command {
 	var o objectFlags

@@ -22,7 +22,7 @@ type nvFlags struct{ hierarchy, auth string }
 
 func (n *nvFlags) register(cmd *cobra.Command, usual string) {
 	cmd.Flags().StringVarP(&n.hierarchy, "hierarchy", "C", usual, "who authorizes: o, p, or the index itself when empty")
-	cmd.Flags().StringVarP(&n.auth, "auth", "P", "", "authorization of that")
+	cmd.Flags().StringVarP(&n.auth, "auth", "P", "", "authorization of that: a value, or session:FILE (with +VALUE)")
 }
 
 // index reads an index's handle: a number, its high byte may be left out.
@@ -41,23 +41,26 @@ func index(s string) (tpm2.Handle, error) {
 }
 
 // run finds the index and the authorization, and calls f.
-func (n *nvFlags) run(t *tss.TPM, h tpm2.Handle, f func(auth tss.Ref, i *tss.Index) error) error {
+func (n *nvFlags) run(t *tss.TPM, h tpm2.Handle, f func(auth tss.Ref, i *tss.Index) error) (err error) {
 	i, err := t.NVReadPublic(h)
 	if err != nil {
 		return err
 	}
-	value, err := tpmcmd.Value(n.auth)
-	if err != nil {
+	who := n.hierarchy
+	if who == "" {
+		who = fmt.Sprintf("0x%x", uint32(h))
+	} else if _, err := tpmcmd.Hierarchy(who); err != nil {
 		return usageError(err)
 	}
-	auth := i.Ref(value)
-	if n.hierarchy != "" {
-		who, err := tpmcmd.Hierarchy(n.hierarchy)
-		if err != nil {
-			return usageError(err)
-		}
-		auth = tss.Ref{Handle: who, Auth: tss.Password(value)}
+	o, err := tpmcmd.Open(t, who, n.auth)
+	if err != nil {
+		return err
 	}
+	auth := o.Ref
+	if n.hierarchy == "" {
+		auth.Name = i.Name
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
 	return f(auth, i)
 }
 
@@ -65,6 +68,7 @@ func tpmNVDefine(f *tpmFlags) *cobra.Command {
 	var n nvFlags
 	var size uint16
 	var attributes, secret, policy, hash string
+	var space2 bool
 	cmd := &cobra.Command{Use: "nvdefine INDEX", Short: "Define an NV index", Args: cobra.ExactArgs(1)}
 	n.register(cmd, "o")
 	fl := cmd.Flags()
@@ -73,6 +77,7 @@ func tpmNVDefine(f *tpmFlags) *cobra.Command {
 	fl.StringVarP(&secret, "index-auth", "p", "", "authorization value of the index")
 	fl.StringVarP(&policy, "policy", "L", "", "file with the policy digest, or its hexadecimal digits")
 	fl.StringVarP(&hash, "hash-algorithm", "g", "sha256", "hash algorithm of the index's Name")
+	fl.BoolVar(&space2, "space2", false, "by NV_DefineSpace2 of version 184")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		h, err := index(args[0])
 		if err != nil {
@@ -101,7 +106,11 @@ func tpmNVDefine(f *tpmFlags) *cobra.Command {
 			return usageError(err)
 		}
 		return f.with(cmd.Context(), func(t *tss.TPM) error {
-			if err := t.NVDefine(tss.Ref{Handle: who, Auth: tss.Password(value)}, s, p); err != nil {
+			define := t.NVDefine
+			if space2 {
+				define = t.NVDefine2
+			}
+			if err := define(tss.Ref{Handle: who, Auth: tss.Password(value)}, s, p); err != nil {
 				return err
 			}
 			return f.printResult(map[string]string{"nv-index": fmt.Sprintf("0x%x", uint32(h))}, func() { fmt.Printf("nv-index: 0x%x\n", uint32(h)) })
@@ -203,7 +212,8 @@ func tpmNVReadPublic(f *tpmFlags) *cobra.Command {
 		Size       uint16   `json:"size"`
 		Policy     hexBytes `json:"policy,omitempty"`
 	}
-	return &cobra.Command{
+	var public2 bool
+	cmd := &cobra.Command{
 		Use: "nvreadpublic [INDEX]...", Short: "Describe NV indices (default: all)",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var handles []tpm2.Handle
@@ -222,7 +232,11 @@ func tpmNVReadPublic(f *tpmFlags) *cobra.Command {
 				}
 				out := []result{}
 				for _, h := range handles {
-					i, err := t.NVReadPublic(h)
+					read := t.NVReadPublic
+					if public2 {
+						read = t.NVReadPublic2
+					}
+					i, err := read(h)
 					if err != nil {
 						return err
 					}
@@ -237,6 +251,8 @@ func tpmNVReadPublic(f *tpmFlags) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&public2, "public2", false, "by NV_ReadPublic2 of version 184")
+	return cmd
 }
 
 func tpmNVIncrement(f *tpmFlags) *cobra.Command {

@@ -103,8 +103,17 @@ func tpmSign(f *tpmFlags) *cobra.Command {
 	return cmd
 }
 
+// signsMessages says whether TPM2_Sign is not for a scheme, but the commands of
+// version 185 are.
+func signsMessages(a tpm2.Alg) bool {
+	return a == tpm2.AlgMLDSA || a == tpm2.AlgHashMLDSA || a == tpm2.AlgEdDSA || a == tpm2.AlgHashEdDSA
+}
+
 func signData(t *tss.TPM, o *tpmcmd.Object, data []byte, isDigest bool, scheme, hash, context string) (*tpm2.Signature, error) {
-	if o.Public.Type == tpm2.AlgMLDSA || o.Public.Type == tpm2.AlgHashMLDSA {
+	if signsMessages(o.Public.Type) || signsMessages(o.Public.Parms.Scheme.Alg) {
+		if o.Public.Parms.Scheme.Alg == tpm2.AlgEdDSA && !isDigest && len(data) > tpm2.MaxBuffer {
+			return nil, usageError(fmt.Errorf("a message of %d bytes: an EdDSA key signs at most %d in a TPM, which must hold all of it; use a key of hash_eddsa", len(data), tpm2.MaxBuffer))
+		}
 		if isDigest {
 			return t.SignDigest(o.Ref, []byte(context), data, tss.NullHashcheck)
 		}
@@ -132,7 +141,7 @@ func signData(t *tss.TPM, o *tpmcmd.Object, data []byte, isDigest bool, scheme, 
 }
 
 func tpmVerify(f *tpmFlags) *cobra.Command {
-	var key, hash, message, digest, signature, context string
+	var key, hash, message, digest, signature, context, ticket string
 	cmd := &cobra.Command{Use: "verifysignature", Aliases: []string{"verify"}, Short: "Verify a signature by the TPM", Args: cobra.NoArgs}
 	fl := cmd.Flags()
 	fl.StringVarP(&key, "key-context", "c", "", "the key: a handle or a context file")
@@ -141,6 +150,7 @@ func tpmVerify(f *tpmFlags) *cobra.Command {
 	fl.StringVarP(&digest, "digest", "d", "", "file with the digest, instead of the message")
 	fl.StringVarP(&signature, "signature", "s", "", "file with the TPMT_SIGNATURE")
 	fl.StringVar(&context, "context", "", "context string of ML-DSA")
+	fl.StringVarP(&ticket, "ticket", "t", "", "file for the ticket, for policyauthorize")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if (message == "") == (digest == "") {
 			return usageError(errors.New("expected one of --message and --digest"))
@@ -159,21 +169,26 @@ func tpmVerify(f *tpmFlags) *cobra.Command {
 				return err
 			}
 			defer o.Close()
+			var k tpm2.Ticket
 			switch {
-			case s.Alg == tpm2.AlgMLDSA || s.Alg == tpm2.AlgHashMLDSA:
+			case signsMessages(s.Alg):
 				if digest != "" {
-					_, err = t.VerifyDigestSignature(o.Ref, []byte(context), data, s)
+					k, err = t.VerifyDigestSignature(o.Ref, []byte(context), data, s)
 				} else {
-					err = t.VerifyMessage(o.Ref, []byte(context), data, s)
+					k, err = t.VerifyMessageTicket(o.Ref, []byte(context), data, s)
 				}
 			default:
 				if digest == "" {
 					data = s.Hash.Sum(data)
 				}
-				_, err = t.VerifySignature(o.Ref, data, s)
+				k, err = t.VerifySignature(o.Ref, data, s)
 			}
 			if err != nil {
 				return refusedError(err)
+			}
+			b, err := tpm2.Encode(k)
+			if err := errors.Join(err, tpmcmd.WriteFile(ticket, b)); err != nil {
+				return err
 			}
 			return f.printResult(map[string]bool{"verified": true}, func() { fmt.Println("the signature is good") })
 		})

@@ -97,7 +97,7 @@ func prepare() error {
 		return err
 	}
 	var st unix.Statfs_t
-	if unix.Statfs(dir, &st) == nil && st.Type == unix.BPF_FS_MAGIC {
+	if unix.Statfs(dir, &st) == nil && uint32(st.Type) == unix.BPF_FS_MAGIC {
 		return nil
 	}
 	if err := unix.Mount("bpf", dir, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {

@@ -39,6 +39,9 @@ func ParsePrivate(der []byte) (*tpm2.Public, *tpm2.Sensitive, error) {
 	if p, s, ok, err := parseMLKEMPrivate(der); ok {
 		return p, s, err
 	}
+	if p, s, ok, err := parseEdwardsPrivate(der); ok {
+		return p, s, err
+	}
 	key, err := mldsax509.ParsePKCS8PrivateKey(der)
 	if err != nil {
 		if k, e := x509.ParsePKCS1PrivateKey(der); e == nil {
@@ -143,6 +146,9 @@ func mlkemPublic(set tpm2.MLKEMSet, seed []byte) ([]byte, error) {
 func MarshalPrivate(p *tpm2.Public, s *tpm2.Sensitive) ([]byte, error) {
 	if p.Type != s.Type {
 		return nil, ErrMismatch
+	}
+	if k, ok := edwardsKind(p); ok {
+		return k.marshalPrivate(p, s)
 	}
 	switch p.Type {
 	case tpm2.AlgRSA:

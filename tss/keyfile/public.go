@@ -45,9 +45,13 @@ func mlkemSet(oid encasn1.ObjectIdentifier) tpm2.MLKEMSet {
 	return 0
 }
 
-// MarshalPublic returns the SubjectPublicKeyInfo (RFC 5280, 4.1; RFC 9881;
-// RFC 9935) of an RSA, ECC (NIST curves), ML-DSA or ML-KEM key.
+// MarshalPublic returns the SubjectPublicKeyInfo (RFC 5280, 4.1; RFC 8410; RFC
+// 9881; RFC 9935) of an RSA, ECC (NIST curves, Curve25519, Curve448), ML-DSA or
+// ML-KEM key.
 func MarshalPublic(p *tpm2.Public) ([]byte, error) {
+	if k, ok := edwardsKind(p); ok {
+		return k.marshalPublic(p)
+	}
 	if p.Type == tpm2.AlgMLKEM {
 		oid, ok := mlkemOIDs[p.Parms.MLKEM]
 		if !ok || len(p.Unique) != p.Parms.MLKEM.PublicKeySize() {
@@ -107,6 +111,9 @@ func publicKey(p *tpm2.Public) (any, error) {
 // and null schemes, for signing and decrypting as far as the type can.
 func ParsePublic(der []byte) (*tpm2.Public, error) {
 	if p, ok, err := parseMLKEMPublic(der); ok {
+		return p, err
+	}
+	if p, ok, err := parseEdwardsPublic(der); ok {
 		return p, err
 	}
 	key, err := mldsax509.ParsePKIXPublicKey(der)

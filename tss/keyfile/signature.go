@@ -13,10 +13,10 @@ import (
 )
 
 // PlainSignature returns a signature as software without a TPM has it: ECDSA
-// as Ecdsa-Sig-Value (RFC 3279, 2.2.3), RSA and ML-DSA as the octets alone.
+// as Ecdsa-Sig-Value (RFC 3279, 2.2.3), RSA, EdDSA and ML-DSA as the octets alone.
 func PlainSignature(s *tpm2.Signature) ([]byte, error) {
 	switch s.Alg {
-	case tpm2.AlgRSASSA, tpm2.AlgRSAPSS, tpm2.AlgMLDSA, tpm2.AlgHashMLDSA:
+	case tpm2.AlgRSASSA, tpm2.AlgRSAPSS, tpm2.AlgMLDSA, tpm2.AlgHashMLDSA, tpm2.AlgEdDSA, tpm2.AlgHashEdDSA:
 		return s.Sig, nil
 	case tpm2.AlgECDSA:
 		var b cryptobyte.Builder

@@ -19,12 +19,15 @@ type Object struct {
 	t      *tss.TPM
 	flush  bool
 	policy *tss.Session
+	file   string // where the policy session came from and goes back to
 }
 
 // Open finds the entity that spec names: a hierarchy, a persistent or other
 // handle, or a file with a saved context. auth is as in tpm2-tools: a value
 // (see Value), pcr:SELECTION for a policy of PCRs, or pcr:SELECTION=VALUE
-// for one of PCRs and the authorization value. The policy of an EK is
+// for one of PCRs and the authorization value, session:FILE for a session of
+// startauthsession, or session:FILE+VALUE with the authorization value. The
+// session goes back to its file on Close. The policy of an EK is
 // satisfied with auth as the password of the endorsement hierarchy.
 func Open(t *tss.TPM, spec, auth string) (*Object, error) {
 	o := &Object{t: t}
@@ -84,6 +87,9 @@ func (o *Object) authorize(auth string) error {
 	if sel, ok := strings.CutPrefix(auth, "pcr:"); ok {
 		return o.pcrPolicy(sel)
 	}
+	if spec, ok := strings.CutPrefix(auth, "session:"); ok {
+		return o.session(spec)
+	}
 	value, err := Value(auth)
 	if err != nil {
 		return err
@@ -140,10 +146,62 @@ func (o *Object) pcrPolicy(spec string) error {
 	return nil
 }
 
-// Close ends the policy session and unloads what Open loaded.
+// session authorizes with a session from a file.
+func (o *Object) session(spec string) error {
+	file, value, _ := strings.Cut(spec, "+")
+	v, err := Value(value)
+	if err != nil {
+		return err
+	}
+	s, err := LoadSession(o.t, file)
+	if err != nil {
+		return err
+	}
+	if s.Trial() {
+		return errors.Join(fmt.Errorf("%s: a trial session authorizes nothing; make one with --policy-session", file), SaveSession(o.t, s, file))
+	}
+	if h := o.Handle; o.Name == nil && h.Type() == tpm2.HTNVIndex {
+		i, err := o.t.NVReadPublic(h)
+		if err != nil {
+			return errors.Join(err, SaveSession(o.t, s, file))
+		}
+		o.Name = i.Name
+	}
+	o.policy, o.file, o.Auth = s, file, s.With(v)
+	return nil
+}
+
+// LoadSession takes up the session in a file.
+func LoadSession(t *tss.TPM, file string) (*tss.Session, error) {
+	b, err := ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.LoadSession(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return s, nil
+}
+
+// SaveSession puts a session into a file.
+func SaveSession(t *tss.TPM, s *tss.Session, file string) error {
+	b, err := t.SaveSession(s)
+	if err != nil {
+		return err
+	}
+	return WriteFile(file, b)
+}
+
+// Close ends the policy session, or puts it back into its file, and unloads
+// what Open loaded.
 func (o *Object) Close() error {
 	var err error
-	if o.policy != nil {
+	switch {
+	case o.file != "":
+		err = SaveSession(o.t, o.policy, o.file)
+		o.policy, o.file = nil, ""
+	case o.policy != nil:
 		err = o.t.Close(o.policy)
 		o.policy = nil
 	}

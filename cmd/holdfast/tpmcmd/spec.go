@@ -122,7 +122,8 @@ func Value(s string) ([]byte, error) {
 }
 
 // Template reads a kind of key as -G takes it: rsa, rsa2048, rsa3072, ecc,
-// ecc256, ecc384, mlkem512, mlkem768, mlkem1024, mldsa44, mldsa65, mldsa87 or keyedhash;
+// ecc256, ecc384, ed25519, ed448 (with :hash_eddsa for the form that signs digests), x25519, x448,
+// mlkem512, mlkem768, mlkem1024, mldsa44, mldsa65, mldsa87 or keyedhash;
 // with rsa and ecc, a colon and a signing scheme may follow: rsassa, rsapss or ecdsa,
 // with -sha256 and the like. parent makes a storage key.
 func Template(s string, parent bool) (tpm2.Public, error) {
@@ -146,13 +147,35 @@ func Template(s string, parent bool) (tpm2.Public, error) {
 			return tss.SRKTemplate(k), nil
 		}
 		return tss.KEMTemplate(k), nil
+	case tss.X25519, tss.X448:
+		if scheme != "" {
+			return tpm2.Public{}, fmt.Errorf("key %q: keys of X25519 and X448 have no scheme to choose", s)
+		}
+		if parent {
+			return tss.SRKTemplate(k), nil
+		}
+		return tss.KEMTemplate(k), nil
+	case tss.Ed25519, tss.Ed448:
+		p := tpm2.Public{}
+		if parent {
+			return p, fmt.Errorf("key %q: an EdDSA key signs only", s)
+		}
+		p = tss.SigningTemplate(k)
+		switch scheme {
+		case "", "eddsa":
+		case "hash_eddsa":
+			p.Parms.Scheme.Alg = tpm2.AlgHashEdDSA
+		default:
+			return tpm2.Public{}, fmt.Errorf("key %q: expected the scheme eddsa or hash_eddsa", s)
+		}
+		return p, nil
 	case tss.MLDSA44, tss.MLDSA65, tss.MLDSA87:
 		if parent || scheme != "" {
 			return tpm2.Public{}, fmt.Errorf("key %q: an ML-DSA key signs only, and has no scheme", s)
 		}
 		return tss.SigningTemplate(k), nil
 	default:
-		return tpm2.Public{}, fmt.Errorf("key %q: expected rsa, rsa2048, rsa3072, ecc, ecc256, ecc384, mlkem512, mlkem768, mlkem1024, mldsa44, mldsa65, mldsa87 or keyedhash", s)
+		return tpm2.Public{}, fmt.Errorf("key %q: expected rsa, rsa2048, rsa3072, ecc, ecc256, ecc384, ed25519, ed448, x25519, x448, mlkem512, mlkem768, mlkem1024, mldsa44, mldsa65, mldsa87 or keyedhash", s)
 	}
 	if parent && scheme == "" {
 		return tss.SRKTemplate(k), nil

@@ -189,7 +189,7 @@ func mountBPF(dir string) error {
 
 func isBPF(dir string) bool {
 	var st unix.Statfs_t
-	return unix.Statfs(dir, &st) == nil && st.Type == unix.BPF_FS_MAGIC
+	return unix.Statfs(dir, &st) == nil && uint32(st.Type) == unix.BPF_FS_MAGIC
 }
 
 // Leftover is a gated cgroup as `holdfast latch status` shows it.
