@@ -52,13 +52,10 @@ func (t *Thread) run(c *monitor.CPU) (epc.Stop, error) {
 	if err := t.sync(); err != nil {
 		return epc.Stop{}, err
 	}
-	var r unix.PtraceRegs
-	if err := unix.PtraceGetRegs(t.pid, &r); err != nil {
-		return epc.Stop{}, epc.ErrGone
-	}
+	r := t.regs // segments; all else is the enclave's
 	store(&r, &c.Regs)
 	if err := unix.PtraceSetRegs(t.pid, &r); err != nil {
-		return epc.Stop{}, fmt.Errorf("enclave/host: set registers: %w", err)
+		return epc.Stop{}, gone(fmt.Errorf("enclave/host: set registers: %w", err))
 	}
 	for {
 		t.running.Store(true)

@@ -31,7 +31,8 @@ type Thread struct {
 	shares []share      // changes of regions that are due; under p.Mu
 
 	pid     int
-	xsave   []byte // the process's whole XSAVE image
+	regs    unix.PtraceRegs // as they were at the start
+	xsave   []byte          // the process's whole XSAVE image
 	ask     chan func()
 	quit    chan struct{} // closed to end the tracing thread; ask is never closed, since others may send
 	done    chan struct{} // closed when it has ended
@@ -185,6 +186,9 @@ func (t *Thread) confine(shared []epc.Shared) error {
 		if _, err := t.inject(c[0], c[1:]...); err != nil {
 			return fmt.Errorf("enclave/host: confine the enclave process (system call %d): %w", c[0], err)
 		}
+	}
+	if err := unix.PtraceGetRegs(t.pid, &t.regs); err != nil {
+		return fmt.Errorf("enclave/host: registers of the enclave process: %w", err)
 	}
 	t.xsave, err = getXState(t.pid)
 	return err
