@@ -143,9 +143,9 @@ func (p *Pager) evict() error {
 		}
 		pg.leaving = true
 	}
-	for {
+	for !e.gone { // a SECS that is gone may be another's by now
 		o := p.m.ETRACK(e.secs)
-		if o.OK() || e.gone {
+		if o.OK() {
 			break
 		}
 		if o.Code != sgx.PrevTrkIncmpl {

@@ -137,13 +137,9 @@ func (e *Enclave) Self() (t *sgx.TargetInfo, base, size uint64) {
 // untrusted copies between b and memory outside ELRANGE at addr: Memory, or
 // what the application granted.
 func (e *Enclave) untrusted(addr uint64, b []byte, write bool) error {
-	if m, err := e.Memory.Bytes(addr, uint64(len(b))); err == nil {
-		if write {
-			copy(m, b)
-		} else {
-			copy(b, m)
-		}
-		return nil
+	err := e.Memory.copy(addr, b, write)
+	if err == nil || errors.Is(err, ErrClosed) {
+		return err
 	}
 	if e.app == nil {
 		return fmt.Errorf("urts: %d bytes at %#x are outside the shared memory", len(b), addr)

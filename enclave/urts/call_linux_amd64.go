@@ -420,6 +420,12 @@ func (e *Enclave) help(linear uint64) error {
 	if err != nil {
 		return fmt.Errorf("urts: %w", err)
 	}
+	// Alloc may have waited. An enclave that was closed meanwhile has no pages, and
+	// its SECS may be another's by now.
+	if err := e.usable(); err != nil {
+		keeper.Free(f)
+		return err
+	}
 	if !e.missing(linear) { // another thread was faster
 		keeper.Free(f)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,9 @@ type Memory struct {
 	b    []byte
 	file *os.File
 	next uint64 // bump allocation, from the start
+
+	open   sync.RWMutex // read-locked while copy is at work
+	closed bool
 }
 
 // NewMemory makes size bytes of shared memory (rounded up to pages).
@@ -89,10 +93,35 @@ func (m *Memory) Size() uint64 { return uint64(len(m.b)) }
 // Free is the address from which on Alloc has not given anything away.
 func (m *Memory) Free() uint64 { return MemoryAddr + m.next }
 
-// Close frees the memory.
+// Close frees the memory. Slices from Bytes must not be used any more.
 func (m *Memory) Close() {
+	m.open.Lock()
+	defer m.open.Unlock()
+	if m.closed {
+		return
+	}
+	m.closed = true
 	_ = unix.Munmap(m.b)
 	m.file.Close()
+}
+
+// copy copies between b and the memory at an address; unlike a slice of Bytes it
+// may come at the same time as Close.
+func (m *Memory) copy(addr uint64, b []byte, write bool) error {
+	m.open.RLock()
+	defer m.open.RUnlock()
+	at, err := m.Bytes(addr, uint64(len(b)))
+	switch {
+	case m.closed:
+		return ErrClosed
+	case err != nil:
+		return err
+	case write:
+		copy(at, b)
+	default:
+		copy(b, at)
+	}
+	return nil
 }
 
 // Alloc returns the address, as the enclave sees it, of n bytes of zeros,

@@ -355,3 +355,43 @@ func TestLoadIsEnded(t *testing.T) {
 		t.Errorf("%d pages are still in use", p.InUse())
 	}
 }
+
+// TestClosedMeanwhile: what a thread had under way when its enclave was closed
+// reaches neither memory that is gone nor the enclave that has its pages now.
+func TestClosedMeanwhile(t *testing.T) {
+	p := platform(t, 128)
+	e := load(t, p, 1, Options{Dynamic: true})
+	at, b := ms(t, e, 64)
+	le.PutUint64(b, 1)
+	old := e.secs
+	e.Close()
+	if err := e.untrusted(at, make([]byte, 32), false); !errors.Is(err, ErrClosed) {
+		t.Errorf("its memory: %v", err)
+	}
+	if status := e.modify(edmmModify, at); status == 0 {
+		t.Error("a request of it was served")
+	}
+	other := load(t, p, 1, Options{Dynamic: true})
+	if other.secs != old {
+		t.Fatalf("SECS in frame %d; for this test it must be the same, %d", other.secs, old)
+	}
+	p.Mu.Lock()
+	before := p.InUse()
+	err := e.help(enclaveBase + probe.OffNew)
+	after := p.InUse()
+	p.Mu.Unlock()
+	if !errors.Is(err, ErrClosed) || before != after {
+		t.Errorf("a page for it: %v; %d pages in use, before %d", err, after, before)
+	}
+	otherAt, words := ms(t, other, 24)
+	le.PutUint64(words, probe.OffNew)
+	le.PutUint64(words[8:], regRWNew)
+	le.PutUint64(words[16:], 1)
+	ecall(t, other, probe.AcceptAs, otherAt)
+	other.Close()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	if p.InUse() != 0 {
+		t.Errorf("%d pages are left", p.InUse())
+	}
+}
