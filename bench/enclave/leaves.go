@@ -42,7 +42,12 @@ func build(took map[string][]float64) (*built, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := monitor.New(make(plain, 64), monitor.Options{Root: [32]byte{1}})
+	epc := make(plain, 64)
+	for i := range epc {
+		epc[i][0] = 1 // the host has given the memory
+		epc[i][0] = 0
+	}
+	m, err := monitor.New(epc, monitor.Options{Root: [32]byte{1}})
 	if err != nil {
 		return nil, err
 	}

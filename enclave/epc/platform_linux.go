@@ -178,6 +178,10 @@ func (p *Platform) Map(e *monitor.Enclave, linear uint64, f monitor.Frame, perm 
 		m = map[uint64]Mapping{}
 		p.pages[e] = m
 	}
+	// EACCEPT and others confirm what is there: no thread need hear of that.
+	if was, there := m[linear]; there && was == (Mapping{f, perm}) {
+		return
+	}
 	m[linear] = Mapping{f, perm}
 	p.runner.Changed(e, linear)
 }
