@@ -7,7 +7,7 @@ out=${1:-bin/sdk}
 mkdir -p "$out/include" "$out/lib"
 "$here/urts/build.sh" "$out/lib"
 "$here/trts/build.sh" "$out/lib"
-cp "$here"/include/*.h "$out/include/"
+cp "$here"/include/* "$out/include/"
 cp "$here/enclave.mk" "$out/"
 rm -rf "$out/samples"
 cp -r "$here/samples" "$out/samples"

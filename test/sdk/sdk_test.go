@@ -138,7 +138,7 @@ func key(t *testing.T) *rsa.PrivateKey {
 // generate is what the makefile's `holdfast enclave edger8r` does.
 func generate(t *testing.T, dir, name string) {
 	t.Helper()
-	i, err := (&edl.Loader{Read: os.ReadFile}).Load(filepath.Join(dir, name+".edl"))
+	i, err := (&edl.Loader{Read: os.ReadFile, Search: []string{"../../sdk/include"}}).Load(filepath.Join(dir, name+".edl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func signed(t *testing.T, dir, name string) string {
 func TestSamples(t *testing.T) {
 	root := sdkDir(t)
 	socket := launch(t)
-	for _, name := range []string{"hello"} {
+	for _, name := range []string{"hello", "threads"} {
 		t.Run(name, func(t *testing.T) {
 			dir := sample(t, name)
 			generate(t, dir, name)
