@@ -54,20 +54,34 @@ type Scoped struct {
 	done chan struct{}
 }
 
-// followEvery is how often the folder of the cgroup is looked at.
-const followEvery = 20 * time.Millisecond
+// How often the folder of the cgroup is looked at: with a watch that tells of
+// changes for safety only, without one (no inotify instance left) to see them at all.
+const (
+	followWatched = time.Second
+	followEvery   = 20 * time.Millisecond
+)
 
 // follow keeps the gate on the folder's cgroup when a service manager removes
 // and makes it again.
 func (s *Scoped) follow() {
 	defer close(s.done)
-	t := time.NewTicker(followEvery)
+	every := followWatched
+	var changed <-chan struct{}
+	if w, err := s.Hold.Folders(); err == nil {
+		defer w.Close()
+		changed = w.C()
+	} else {
+		slog.Warn("changes of the cgroup's folder are noticed later than they could be", "cgroup", s.dir, "looked at every", followEvery.String(), "error", err)
+		every = followEvery
+	}
+	t := time.NewTicker(every)
 	defer t.Stop()
 	last := ""
 	for {
 		select {
 		case <-s.quit:
 			return
+		case <-changed:
 		case <-t.C:
 		}
 		again, err := s.Hold.Follow()
