@@ -30,6 +30,7 @@ type Thread struct {
 	began uint64   // generation of the mappings with which it runs; under Platform.Mu
 	fault faults
 	scrub bool // registers of an interrupted entry are still in the processor
+	fresh bool // the next Run follows an EENTER
 
 	ask  chan func()
 	quit chan struct{} // closed to end the thread of the system
@@ -157,6 +158,9 @@ func (t *Thread) run(c *monitor.CPU) (epc.Stop, error) {
 	if t.dead.Load() {
 		return epc.Stop{}, epc.ErrGone
 	}
+	if err := t.start(); err != nil {
+		return epc.Stop{}, err
+	}
 	flush, err := t.g.sync(t)
 	if err != nil {
 		return epc.Stop{}, err
@@ -252,16 +256,29 @@ func (t *Thread) why(c *monitor.CPU, x exit) epc.Stop {
 	return s
 }
 
-// Entered implements epc.Thread.
+// Entered implements epc.Thread. What it notes the next Run carries out: a
+// hand-over to the thread of the system costs as much as a call. Nobody else
+// looks at these fields meanwhile, and Run hands them over.
 func (t *Thread) Entered() error {
-	return t.do(func() error {
-		t.cpu.forget()
-		if !t.scrub {
-			return nil
-		}
-		t.scrub = false
-		return t.cpu.setX(initialX())
-	})
+	if t.dead.Load() {
+		return epc.ErrGone
+	}
+	t.fresh = true
+	return nil
+}
+
+// start brings what a mode keeps beside registers into the state at an EENTER.
+func (t *Thread) start() error {
+	if !t.fresh {
+		return nil
+	}
+	t.fresh = false
+	t.cpu.forget()
+	if !t.scrub {
+		return nil
+	}
+	t.scrub = false
+	return t.cpu.setX(initialX())
 }
 
 // initialX is an XSAVE image of the initial state.
