@@ -228,7 +228,7 @@ func nothingLeft(t *testing.T, m *monitor) {
 func TestApplication(t *testing.T) {
 	needBuild(t)
 	m := launch(t, nil)
-	for name, image := range map[string]string{"calls": "one", "memory": "one", "threads": "five", "tcs": "one", "cycles": "one", "faults": "one", "forks": "one", "arguments": "one"} {
+	for name, image := range map[string]string{"calls": "one", "memory": "one", "threads": "five", "tcs": "one", "cycles": "one", "faults": "one", "forks": "one", "arguments": "one", "signals": "one"} {
 		t.Run(name, func(t *testing.T) {
 			succeed(t, application(t, "app", m.socket, nil, name, image+".signed.so"))
 		})

@@ -5,12 +5,14 @@
  * gets the library by LD_LIBRARY_PATH, as built applications do. */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -373,6 +375,34 @@ static void lost(void)
 	CHECK(sgx_create_enclave(image, 0, NULL, NULL, &eid, NULL) == SGX_ERROR_NO_DEVICE);
 }
 
+/* signals: handlers of the application run while its thread is in an ECALL, on its
+ * own stack, and the ECALL goes on. */
+static volatile uint64_t alarms;
+static struct loop *alarmed;
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+	if (++alarms == 20)
+		alarmed->stop = 1;
+}
+
+static void signals(void)
+{
+	struct loop l = {0, 0};
+	struct sigaction a = {.sa_handler = on_alarm}; /* no SA_RESTART */
+	struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+	uint64_t v = 9, w = 0;
+	alarmed = &l;
+	CHECK(sigaction(SIGALRM, &a, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+	OK(sgx_ecall(eid, LOOP, &table, &l));
+	CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+	CHECK(alarms >= 20 && l.counted > 0);
+	OK(sgx_ecall(eid, PUT, &table, &v));
+	OK(sgx_ecall(eid, GET, &table, &w));
+	CHECK(w == 9);
+}
+
 /* strict: only the marshalling buffer. */
 static void strict_mode(void)
 {
@@ -412,7 +442,7 @@ int main(int argc, char **argv)
 	}
 	create();
 	const struct { const char *name; void (*f)(void); } cases[] = {
-		{"calls", calls}, {"memory", memory}, {"threads", threads}, {"tcs", tcs}, {"cycles", cycles}, {"faults", faults}, {"forks", forks}, {"lost", lost}, {"strict", strict_mode},
+		{"calls", calls}, {"memory", memory}, {"threads", threads}, {"tcs", tcs}, {"cycles", cycles}, {"faults", faults}, {"forks", forks}, {"lost", lost}, {"strict", strict_mode}, {"signals", signals},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
 		if (strcmp(cases[i].name, what) == 0) {
