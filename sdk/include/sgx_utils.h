@@ -19,6 +19,10 @@ sgx_status_t SGXAPI sgx_create_report(const sgx_target_info_t *target_info, cons
 /* This enclave's own report; NULL if the processor refuses. */
 const sgx_report_t *SGXAPI sgx_self_report(void);
 
+/* SGX_SUCCESS if the report was made for this enclave, on this machine, since the
+ * monitor's start; SGX_ERROR_MAC_MISMATCH if not. (In libsgx_tcrypto.) */
+sgx_status_t SGXAPI sgx_verify_report(const sgx_report_t *report);
+
 /* EGETKEY. */
 sgx_status_t SGXAPI sgx_get_key(const sgx_key_request_t *key_request, sgx_key_128bit_t *key);
 

@@ -46,6 +46,7 @@ var programProbes = []probe{
 	program("spin", "the model of gate and agent is checked (with gcc)", "spin", "-V"),
 	program("binutils", "the test enclave is compared with its source", "objcopy", "--version"),
 	{"musl", "the SDK's trusted runtime and its samples (with gcc)", probeMusl},
+	{"mbedtls", "the SDK's cryptography and the sample that seals", probeMbedTLS},
 	program("gcc", "the race detector in `make test` and `make test-full`", "gcc", "--version"),
 }
 
@@ -103,6 +104,22 @@ func probeClang() (string, error) {
 		return "", fmt.Errorf("%s (package libbpf-dev): %w", header, err)
 	}
 	return "clang-14, llvm-strip-14 and bpf_helpers.h", nil
+}
+
+// probeMbedTLS looks for the version that Debian 12 has: 3 has other names.
+func probeMbedTLS() (string, error) {
+	const header, archive = "/usr/include/mbedtls/version.h", "/usr/lib/x86_64-linux-gnu/libmbedcrypto.a"
+	b, err := os.ReadFile(header)
+	if err == nil {
+		_, err = os.Stat(archive)
+	}
+	if err != nil {
+		return "", fmt.Errorf("package libmbedtls-dev: %w", err)
+	}
+	if !regexp.MustCompile(`MBEDTLS_VERSION_MAJOR +2\b`).Match(b) {
+		return "", fmt.Errorf("%s is not of Mbed TLS 2", header)
+	}
+	return "Mbed TLS 2 with its static library", nil
 }
 
 // probeMusl looks where Debian has musl for this processor.

@@ -190,8 +190,11 @@ func signed(t *testing.T, dir, name string) string {
 func TestSamples(t *testing.T) {
 	root := sdkDir(t)
 	socket := launch(t)
-	for _, name := range []string{"hello", "threads"} {
+	for _, name := range []string{"hello", "threads", "seal"} {
 		t.Run(name, func(t *testing.T) {
+			if name == "seal" {
+				host.Need(t, "mbedtls", "binutils")
+			}
 			dir := sample(t, name)
 			generate(t, dir, name)
 			run(t, dir, "make", "HOLDFAST_SDK="+root, "app", name+".so")

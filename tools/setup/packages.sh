@@ -35,6 +35,7 @@ file:/usr/share/OVMF/OVMF_CODE*.fd  ovmf
 gcc        gcc
 file:/usr/include/stdio.h  libc6-dev
 file:/usr/lib/*-linux-musl/libc.a  musl-dev
+file:/usr/lib/*/libmbedcrypto.a  libmbedtls-dev
 file:/usr/lib/*/libtss2-tcti-mssim.so.0  libtss2-tcti-mssim0t64|libtss2-tcti-mssim0|libtss2-tctildr0
 file:/usr/lib/*/libtss2-tcti-swtpm.so.0  libtss2-tcti-swtpm0t64|libtss2-tcti-swtpm0|libtss2-tctildr0
 file:/etc/ssl/certs/ca-certificates.crt  ca-certificates
