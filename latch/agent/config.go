@@ -59,6 +59,9 @@ type ListenerConfig struct {
 type ClientsConfig struct {
 	Trust  string `yaml:"trust"`  // trust file
 	Policy string `yaml:"policy"` // policy file
+	// Collateral is the folder of `holdfast attest collateral fetch`; clients on
+	// SEV-SNP and TDX machines need it unless the policy says collateral: optional.
+	Collateral string `yaml:"collateral"`
 }
 
 // ChannelConfig says where gates reach the agent.
@@ -194,7 +197,7 @@ func (c *Config) services() ([]Service, error) {
 			if l.ProxyProtocol {
 				return nil, fmt.Errorf("%s: clients does not go with proxy-protocol: the door cannot read the header", where)
 			}
-			if s.Clients, err = appraisal.Load(l.Clients.Trust, l.Clients.Policy); err != nil {
+			if s.Clients, err = appraisal.Load(l.Clients.Trust, l.Clients.Policy, l.Clients.Collateral); err != nil {
 				return nil, fmt.Errorf("%s: clients: %w", where, err)
 			}
 		}

@@ -16,7 +16,6 @@ import (
 	"holdfast/attest/appraise"
 	"holdfast/attest/evidence"
 	"holdfast/attest/policy"
-	"holdfast/attest/trust"
 	"holdfast/attest/verify"
 	"holdfast/latch/binder"
 	"holdfast/latch/channel"
@@ -36,14 +35,12 @@ type Rules struct {
 	policy   *policy.Policy
 }
 
-// Load reads a trust file and a policy file.
-func Load(trustFile, policyFile string) (*Rules, error) {
-	roots, err := trust.Load(trustFile)
-	if err != nil {
-		return nil, fmt.Errorf("trust %s: %w", trustFile, err)
-	}
+// Load reads a trust file and a policy file. collateralDir is the folder of
+// `holdfast attest collateral fetch`, or empty.
+func Load(trustFile, policyFile, collateralDir string) (*Rules, error) {
 	r := new(Rules)
-	if r.verifier, err = appraise.New(roots); err != nil {
+	var err error
+	if r.verifier, err = appraise.Open(trustFile, collateralDir); err != nil {
 		return nil, fmt.Errorf("trust %s: %w", trustFile, err)
 	}
 	b, err := os.ReadFile(policyFile)

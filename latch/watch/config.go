@@ -47,6 +47,8 @@ type Service struct {
 	Agents []gate.Address `yaml:"agents"` // tcp:HOST:PORT or unix:PATH
 	Trust  string         `yaml:"trust"`  // trust file; relative to the configuration file
 	Policy string         `yaml:"policy"` // policy file; relative to the configuration file
+	// Collateral is the folder of `holdfast attest collateral fetch`, or empty; likewise.
+	Collateral string `yaml:"collateral"`
 }
 
 // Example is a configuration with every key. A test parses it.
@@ -55,6 +57,7 @@ const Example = `services:
     agents: [tcp:192.0.2.10:7443, tcp:192.0.2.11:7443]
     trust: trust.yaml
     policy: policy.yaml
+    collateral: /var/lib/holdfast/collateral   # for SEV-SNP and TDX
 plain: [127.0.0.0/8]
 scope: {cgroup: /system.slice/shop.service}
 deadline: 11s                       # twice the agents' interval and a second
@@ -72,8 +75,8 @@ func LoadConfig(path string) (*Config, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for n, s := range c.Services {
-		for _, p := range []*string{&s.Trust, &s.Policy} {
-			if !filepath.IsAbs(*p) {
+		for _, p := range []*string{&s.Trust, &s.Policy, &s.Collateral} {
+			if *p != "" && !filepath.IsAbs(*p) {
 				*p = filepath.Join(filepath.Dir(path), *p)
 			}
 		}

@@ -81,7 +81,7 @@ func Open(c *Config, dir string) (*Watcher, error) {
 	sort.Strings(names)
 	for _, n := range names {
 		s := c.Services[n]
-		rules, err := appraisal.Load(s.Trust, s.Policy)
+		rules, err := appraisal.Load(s.Trust, s.Policy, s.Collateral)
 		if err != nil {
 			return nil, fmt.Errorf("services.%s: %w", n, err)
 		}

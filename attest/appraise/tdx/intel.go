@@ -115,7 +115,10 @@ func (c *intel) list(what string, i *collateral.Item, issuer *x509.Certificate, 
 	if err := l.CheckSignatureFrom(issuer); err != nil {
 		return nil, verify.Refuse(verify.FaultCollateral, "%s: %w", what, err)
 	}
-	return l, c.good(what, l.ThisUpdate, l.NextUpdate, now)
+	if err := c.good(what, l.ThisUpdate, l.NextUpdate, now); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 func revoked(l *x509.RevocationList, c *x509.Certificate) error {

@@ -5,7 +5,9 @@ package tdx
 import (
 	"bytes"
 	"crypto/x509"
+	"errors"
 	"math/big"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -303,44 +305,57 @@ func TestNegative(t *testing.T) {
 	})
 }
 
-// FuzzIntel: whatever lies in the store, a result is one that the genuine
-// statements give, and everything else is refused by a fault of collateral.
+// FuzzIntel: whatever lies in the store, a statement or a list is the one that
+// the maker signed or a fault of collateral, and nothing of it is kept then.
 func FuzzIntel(f *testing.F) {
 	m := newMaker(f)
-	good := m.quote(f, ownData, nil)
-	for _, u := range []string{pcs.TcbInfoURL(ownFMSPC), pcs.QeIdentityURL(), pcs.PckCrlURL("platform"), RootCRLURL} {
-		i, err := m.store(f, nil, nil).Get(u)
+	s := m.store(f, nil, nil)
+	var items []*collateral.Item
+	for i, u := range []string{pcs.TcbInfoURL(ownFMSPC), RootCRLURL} {
+		item, err := s.Get(u)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(u, i.Body, i.Header[tcbInfoIssuers])
-		f.Add(u, bytes.Replace(i.Body, []byte("svn"), []byte("Svn"), 1), i.Header[qeIdentityIssuers])
+		items = append(items, item)
+		f.Add(i == 1, item.Body, item.Header[tcbInfoIssuers])
+		f.Add(i == 1, bytes.Replace(item.Body, []byte("svn"), []byte("Svn"), 1), "")
+		f.Add(i == 1, bytes.Replace(item.Body, []byte(`,"signature"`), []byte(`,"tcbInfo":{},"signature"`), 1), item.Header[tcbInfoIssuers])
 	}
-	f.Fuzz(func(t *testing.T, which string, body []byte, issuers string) {
-		s := m.store(t, nil, func(u string, i *collateral.Item) {
-			if u == which && len(body) > 0 && len(body) < collateral.MaxBody {
-				i.Body = body
-				if i.Header != nil && issuers != "" {
-					for name := range i.Header {
-						i.Header[name] = issuers
-					}
-				}
+	var c intel
+	rootList, err := c.list("", items[1], m.root.Certificate, ownTime)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := c.statement("", items[0], tcbInfoIssuers, "tcbInfo", &c.tcb, m.root.Certificate, rootList, ownTime); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, list bool, body []byte, issuers string) {
+		var got intel
+		item := &collateral.Item{Body: body, Header: map[string]string{tcbInfoIssuers: issuers}}
+		if list {
+			l, err := got.list("", item, m.root.Certificate, ownTime)
+			if err == nil && !bytes.Equal(l.RawTBSRevocationList, rootList.RawTBSRevocationList) {
+				t.Fatalf("accepted %x", body)
 			}
-		})
-		res, err := check(m.verifier(t, ownChip, s), good, ownData, ownTime)
-		if err != nil {
-			wantNone(t, res, err)
+			wantCollateral(t, err)
 			return
 		}
-		if x := res.Platform.TDX; x.TCBStatus != "UpToDate" || x.TCBEvaluation != 18 || x.Advisories != nil {
-			t.Fatalf("%s: %q gives %+v", which, body, x)
+		err := got.statement("", item, tcbInfoIssuers, "tcbInfo", &got.tcb, m.root.Certificate, rootList, ownTime)
+		want := pcs.TcbInfo{}
+		if err == nil {
+			want = c.tcb
 		}
+		if !reflect.DeepEqual(got.tcb, want) {
+			t.Fatalf("%q gives %+v, %v", body, got.tcb, err)
+		}
+		wantCollateral(t, err)
 	})
 }
 
-func wantNone(t *testing.T, res *verify.Result, err error) {
+func wantCollateral(t *testing.T, err error) {
 	t.Helper()
-	if e, ok := err.(*verify.Error); res != nil || !ok || (e.Fault != verify.FaultCollateral && e.Fault != verify.FaultCollateralExpired) {
-		t.Fatalf("got %v, %v", res, err)
+	var e *verify.Error
+	if err != nil && (!errors.As(err, &e) || e.Fault != verify.FaultCollateral && e.Fault != verify.FaultCollateralExpired) {
+		t.Fatalf("refused by %v", err)
 	}
 }
