@@ -227,6 +227,13 @@ func (e *Enclave) enter(s *slot, command int64, ms, sp uint64, o CallFunc) (uint
 // (SGX_ERROR_OCALL_NOT_ALLOWED, sgx_error.h).
 const statusUnsupported = 0x1008
 
+// What the enclave's handler may say of an exception so that the ECALL returns it
+// (SGX_ERROR_STACK_OVERRUN, SGX_ERROR_ENCLAVE_LOST).
+const (
+	statusStackOverrun = 0x1009
+	statusLost         = 4
+)
+
 // round is one EENTER to the matching EEXIT, through any number of asynchronous
 // exits and exceptions that the enclave handles.
 func (e *Enclave) round(s *slot, command int64, ms, sp uint64) (rdi int64, rsi uint64, err error) {
@@ -479,7 +486,14 @@ func (e *Enclave) exception(s *slot, sp uint64) (handled bool, err error) {
 			return false, err
 		}
 		if exited {
-			return int64(s.cpu.Regs.RDI) == exitReturn && uint32(s.cpu.Regs.RSI) == 0, nil
+			status := uint32(s.cpu.Regs.RSI)
+			switch {
+			case int64(s.cpu.Regs.RDI) != exitReturn:
+				return false, nil
+			case status == statusStackOverrun, status == statusLost:
+				return false, StatusError(status)
+			}
+			return status == 0, nil
 		}
 		if fault {
 			return false, nil

@@ -395,3 +395,13 @@ func TestClosedMeanwhile(t *testing.T) {
 		t.Errorf("%d pages are left", p.InUse())
 	}
 }
+
+// TestOverrun: where the enclave's handler says that the stack overran, the ECALL
+// returns that.
+func TestOverrun(t *testing.T) {
+	e := load(t, platform(t, 64), 1, Options{})
+	at, _ := ms(t, e, 16)
+	if err := e.ECall(probe.Overrun, at); !errors.Is(err, StatusError(statusStackOverrun)) {
+		t.Error(err)
+	}
+}

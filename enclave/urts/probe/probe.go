@@ -60,6 +60,7 @@ const (
 	Flood
 	Collect
 	Copy
+	Overrun
 )
 
 // Offsets in the enclave.

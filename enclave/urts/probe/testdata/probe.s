@@ -24,7 +24,7 @@ base:   mov     %rcx, %r15
         je      done
         cmp     $-2, %rdi
         je      oret
-        cmp     $26, %rdi
+        cmp     $27, %rdi
         ja      bad
         lea     table(%rip), %r8
         movslq  (%r8,%rdi,4), %r9
@@ -32,7 +32,7 @@ base:   mov     %rcx, %r15
         jmp     *%r9
 table:  .long   put-table, get-table, ocall-table, ud-table, report-table, seal-table, loop-table, call-table, peek-table, jump-table, accept-table, scribble-table, fill-table, check-table
         .long   accept2-table, ask-table, emodpe-table, poke-table, transform-table, stack-table, hole-table, lower-table
-        .long   flip-table, keys-table, flood-table, gc-table, copy-table
+        .long   flip-table, keys-table, flood-table, gc-table, copy-table, overrun-table
 
 done:   xor     %esi, %esi
 out:    mov     $-1, %rdi
@@ -296,12 +296,19 @@ copy:   mov     %rsi, %r13              # 26: ms[1] bytes from ms[4] on to offse
         rep movsb
         jmp     done
 
+overrun: mov    $0x1009, %r12d          # 27: an exception of which the handler says SGX_ERROR_STACK_OVERRUN
+        ud2
+        jmp     bad
+
 except: lea     4096(%r14), %r8         # skip a two-byte instruction if it was #UD
         mov     4096-184+160(%r8), %eax # EXITINFO
         cmp     $0x8000030e, %eax
         je      fault
         cmp     $0x80000306, %eax
         jne     bad
+        mov     $0x1009, %esi
+        cmp     %rsi, 4096-184+96(%r8)  # R12
+        je      out
         addq    $2, 4096-184+136(%r8)   # RIP
         jmp     done
 fault:  cmpq    $0, DATA+0x7f0+base(%rip) # a page fault, which only command 25 expects
