@@ -79,7 +79,11 @@ func (s *server) qemu(model string, more ...string) []string {
 
 // guest is the script that machines run: functions, and one command a line of
 // input, each answered by its output and "done <status>".
+//
+// Errors go where the output goes: over two ways an error could come in after
+// the "done" of its command, and count as output of the next one.
 const guest = `
+exec 2>&1
 log=/sys/kernel/security/tpm0/binary_bios_measurements
 T=device:/dev/tpm0
 hf() { /bin/holdfast "$@"; }

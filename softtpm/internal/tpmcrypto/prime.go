@@ -30,6 +30,9 @@ var smallPrimes = sync.OnceValue(func() []uint16 {
 			continue
 		}
 		out = append(out, uint16(i))
+		if i >= sieveLimit/i { // no multiple left that a smaller prime has not struck; and i*i would not fit 32 bits
+			continue
+		}
 		for j := i * i; j < sieveLimit; j += 2 * i {
 			composite[j] = true
 		}
