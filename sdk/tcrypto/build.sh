@@ -19,14 +19,10 @@ for f in "$here"/*.c; do
 done
 archive=${MBEDCRYPTO:-/usr/lib/$(uname -m)-linux-gnu/libmbedcrypto.a}
 [ -f "$archive" ] || { echo "sdk/tcrypto: no $archive: install libmbedtls-dev, or set MBEDCRYPTO" >&2; exit 3; }
-mkdir "$work/members"
-(cd "$work/members" && ar x "$archive")
 for f in fopen fclose fread fwrite ferror feof fgets fputs fseek ftell setbuf puts putchar printf __printf_chk gmtime_r; do echo "$f holdfast_no_$f"; done >"$work/names"
-for f in "$work"/members/*.o; do
-  more=()
-  case $f in */aesni*) ;; *) more=(--redefine-sym mbedtls_aesni_has_support=holdfast_aesni) ;; esac
-  objcopy --redefine-syms="$work/names" "${more[@]}" "$f"
-done
+echo "mbedtls_aesni_has_support holdfast_aesni" >>"$work/names"
+objcopy --redefine-syms="$work/names" "$archive" "$work/renamed.a"
+objcopy --weaken-symbol=holdfast_aesni "$work/renamed.a" "$work/weak.a" # ours, in tcrypto.c, goes before it
 rm -f "$out/libsgx_tcrypto.a" "$out/libsgx_mbedcrypto.a"
-ar rcs "$out/libsgx_mbedcrypto.a" "$work"/members/*.o
+cp "$work/weak.a" "$out/libsgx_mbedcrypto.a"
 ar rcs "$out/libsgx_tcrypto.a" "$work"/*.o

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What Mbed TLS calls where it reads key files or prints the results of its
  * self-tests: in an enclave there are no files, no clock, and nobody reads (build.sh leads the
- * calls here). And whether there are AES instructions: each processor with SGX has
- * them, and an enclave may not ask CPUID. */
+ * calls here). */
 #include <stddef.h>
 
 void *holdfast_no_fopen(const char *, const char *);
@@ -21,7 +20,6 @@ int holdfast_no_putchar(int);
 int holdfast_no_printf(const char *, ...);
 int holdfast_no___printf_chk(int, const char *, ...);
 void *holdfast_no_gmtime_r(const void *, void *);
-int holdfast_aesni(unsigned);
 
 void *holdfast_no_fopen(const char *name, const char *mode) { return (void)name, (void)mode, NULL; }
 int holdfast_no_fclose(void *f) { return (void)f, -1; }
@@ -39,4 +37,3 @@ int holdfast_no_putchar(int c) { return (void)c, -1; }
 int holdfast_no_printf(const char *p, ...) { return (void)p, 0; }
 int holdfast_no___printf_chk(int flag, const char *p, ...) { return (void)flag, (void)p, 0; }
 void *holdfast_no_gmtime_r(const void *t, void *to) { return (void)t, (void)to, NULL; }
-int holdfast_aesni(unsigned what) { return (void)what, 1; }

@@ -115,3 +115,8 @@ void *__memset_chk(void *to, int c, size_t n, size_t room)
 		abort();
 	return __builtin_memset(to, c, n);
 }
+
+/* Whether there are AES instructions (build.sh gives the question this name): each
+ * processor with SGX has them, and an enclave may not ask CPUID. */
+int holdfast_aesni(unsigned what);
+int holdfast_aesni(unsigned what) { return (void)what, 1; }
