@@ -92,7 +92,9 @@ func (p *Param) field() string {
 // buffer is the type of a pointer to a copy of what the parameter points to.
 func (p *Param) buffer() string {
 	t := p.Type
-	t.Const = false
+	if t.Ptr == 1 { // const stands for what the last pointer points to
+		t.Const = false
+	}
 	if p.Dims != nil || p.Attrs.IsAry {
 		return t.String() + "*"
 	}

@@ -336,7 +336,7 @@ func (i *Interface) ocallCopy(w *writer, f *Func, p *Param) {
 		if r := i.deepParam(p); r != nil {
 			r.deepCopy(w, n)
 		}
-		w.line("\t}\n\t_edl_ms->%s = (%s)_out_%s;", f.ms(n), p.buffer(), n)
+		w.line("\t}\n\t_edl_ms->%s = (%s)_out_%s;", f.ms(n), p.field(), n)
 	case p.Dims != nil || p.Attrs.IsAry:
 		w.line("\t_edl_ms->%s = (%s)%s;", f.ms(n), p.field(), n)
 	default:

@@ -63,6 +63,11 @@ void ocall_arrays(int a[4], int b[2][2], array_t c)
 	for (int i = 0; i < 6; i++)
 		c[i] *= 10;
 }
+static const void *const listed[] = {&nothing, &table};
+size_t ocall_list(const void **list, size_t n)
+{
+	return n == 2 && list[0] == listed[0] && list[1] == listed[1] ? 2 : 0;
+}
 int ocall_raw(void *p) { return p == NULL; }
 int imported_ocall(int retval, int eid) { return retval + eid; }
 int ocall_deep(struct deep *d, size_t n, int attack)
@@ -135,6 +140,9 @@ static void plain(void)
 	OK(ecall_deep(5, &r, e, 2));
 	CHECK(r == 6 && items[2] == 4 && bytes[0] == (5 ^ 0xff) && e[0].items == items && e[0].bytes == bytes && e[1].items == NULL && e[1].bytes == bytes && e[1].tag == 201);
 	OK(ecall_deep(5, &r, NULL, 2));
+	const void *list[] = {listed[0], listed[1]};
+	OK(ecall_list(5, &w, list, 2));
+	CHECK(w == 2);
 	OK(ecall_ocalls(5, &r, 4711));
 	if (r != 4711) {
 		fprintf(stderr, "ecall_ocalls: line %d of enclave.c\n", r);

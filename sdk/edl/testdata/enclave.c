@@ -79,6 +79,11 @@ int ecall_deep(struct deep *d, size_t n)
 int imported_ecall(int *status, int ms) { return *status + ms; }
 int ecall_threads(int x) { return x + 1; }
 int ecall_private(int x) { return x * 3; }
+size_t ecall_list(const void **list, size_t n)
+{
+	size_t r = 0;
+	return ocall_list(&r, list, n) == SGX_SUCCESS ? r : 0;
+}
 
 #include <errno.h>
 

@@ -158,6 +158,12 @@ typedef struct ms_ecall_private_t {
 	int ms_x;
 } ms_ecall_private_t;
 
+typedef struct ms_ecall_list_t {
+	size_t ms_retval;
+	const void** ms_list;
+	size_t ms_n;
+} ms_ecall_list_t;
+
 typedef struct ms_imported_ecall_t {
 	int ms_retval;
 	int* ms_status;
@@ -207,6 +213,12 @@ typedef struct ms_ocall_deep_t {
 	size_t ms_n;
 	int ms_attack;
 } ms_ocall_deep_t;
+
+typedef struct ms_ocall_list_t {
+	size_t ms_retval;
+	const void** ms_list;
+	size_t ms_n;
+} ms_ocall_list_t;
 
 typedef struct ms_imported_ocall_t {
 	int ms_retval;
@@ -731,6 +743,42 @@ static sgx_status_t SGX_CDECL sgx_ecall_private(void* pms)
 	return status;
 }
 
+static sgx_status_t SGX_CDECL sgx_ecall_list(void* pms)
+{
+	ms_ecall_list_t* ms = SGX_CAST(ms_ecall_list_t*, pms);
+	ms_ecall_list_t in;
+	sgx_status_t status = SGX_SUCCESS;
+	const void** _tmp_list = NULL;
+	size_t _len_list = 0;
+	const void** _in_list = NULL;
+
+	if (pms == NULL || !sgx_is_outside_enclave(pms, sizeof(in)))
+		return SGX_ERROR_INVALID_PARAMETER;
+	edl_fence();
+	memcpy((void*)&in, ms, sizeof(in));
+	edl_fence(); /* from here on only this copy is looked at */
+	_tmp_list = in.ms_list;
+	if (edl_multiply(sizeof(*_tmp_list), (size_t)in.ms_n, &_len_list))
+		return SGX_ERROR_INVALID_PARAMETER;
+	if (_tmp_list != NULL && !sgx_is_outside_enclave((const void*)_tmp_list, _len_list))
+		return SGX_ERROR_INVALID_PARAMETER;
+	edl_fence();
+
+	if (_tmp_list != NULL && _len_list != 0) {
+		_in_list = (const void**)malloc(_len_list);
+		if (_in_list == NULL) {
+			status = SGX_ERROR_OUT_OF_MEMORY;
+			goto err;
+		}
+		memcpy((void*)_in_list, (const void*)_tmp_list, _len_list);
+	}
+	ms->ms_retval = ecall_list(_in_list, in.ms_n);
+
+err:
+	free((void*)_in_list);
+	return status;
+}
+
 static sgx_status_t SGX_CDECL sgx_imported_ecall(void* pms)
 {
 	ms_imported_ecall_t* ms = SGX_CAST(ms_imported_ecall_t*, pms);
@@ -777,11 +825,11 @@ struct edl_ecall_table {
 		void* ecall_addr;
 		uint8_t is_priv;
 		uint8_t is_switchless;
-	} ecall_table[16];
+	} ecall_table[17];
 };
 extern const struct edl_ecall_table g_ecall_table;
 const struct edl_ecall_table g_ecall_table = {
-	16,
+	17,
 	{
 		{(void*)sgx_ecall_nothing, 0, 0},
 		{(void*)sgx_ecall_values, 0, 0},
@@ -798,27 +846,29 @@ const struct edl_ecall_table g_ecall_table = {
 		{(void*)sgx_ecall_ocalls, 0, 0},
 		{(void*)sgx_ecall_threads, 0, 1},
 		{(void*)sgx_ecall_private, 1, 0},
+		{(void*)sgx_ecall_list, 0, 0},
 		{(void*)sgx_imported_ecall, 0, 0},
 	}
 };
 
 struct edl_entry_table {
 	size_t nr_ocall;
-	uint8_t entry_table[9][16];
+	uint8_t entry_table[10][17];
 };
 extern const struct edl_entry_table g_dyn_entry_table;
 const struct edl_entry_table g_dyn_entry_table = {
-	9,
+	10,
 	{
-		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0},
-		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
 	}
 };
 
@@ -858,7 +908,7 @@ sgx_status_t SGX_CDECL ocall_print(int* retval, const char* s)
 		_out_s = edl_take(&_edl_next, _len_s);
 		memcpy(_out_s, (const void*)s, _len_s);
 	}
-	_edl_ms->ms_s = (char*)_out_s;
+	_edl_ms->ms_s = (const char*)_out_s;
 	_edl_ms->ms_s_len = _len_s;
 
 	_edl_status = sgx_ocall(1, _edl_ms);
@@ -995,7 +1045,7 @@ sgx_status_t SGX_CDECL ocall_text(int* retval, char* s, const wchar_t* w)
 		_out_w = edl_take(&_edl_next, _len_w);
 		memcpy(_out_w, (const void*)w, _len_w);
 	}
-	_edl_ms->ms_w = (wchar_t*)_out_w;
+	_edl_ms->ms_w = (const wchar_t*)_out_w;
 	_edl_ms->ms_w_len = _len_w;
 
 	_edl_status = sgx_ocall(4, _edl_ms);
@@ -1219,6 +1269,46 @@ _edl_end:
 	return _edl_status;
 }
 
+sgx_status_t SGX_CDECL ocall_list(size_t* retval, const void** list, size_t n)
+{
+	sgx_status_t _edl_status = SGX_SUCCESS;
+	ms_ocall_list_t* _edl_ms = NULL;
+	void* _edl_next = NULL;
+	size_t _edl_size = 0;
+	size_t _len_list = 0;
+	void* _out_list = NULL;
+
+	if (edl_add(&_edl_size, sizeof(*_edl_ms)))
+		return SGX_ERROR_INVALID_PARAMETER;
+	if (list != NULL) {
+		if (edl_multiply(sizeof(*list), (size_t)n, &_len_list))
+			return SGX_ERROR_INVALID_PARAMETER;
+		if (!sgx_is_within_enclave((const void*)list, _len_list) || edl_add(&_edl_size, _len_list))
+			return SGX_ERROR_INVALID_PARAMETER;
+	}
+
+	_edl_next = sgx_ocalloc(_edl_size);
+	if (_edl_next == NULL) {
+		sgx_ocfree();
+		return SGX_ERROR_UNEXPECTED;
+	}
+	_edl_ms = (ms_ocall_list_t*)edl_take(&_edl_next, sizeof(*_edl_ms));
+	if (list != NULL && _len_list != 0) {
+		_out_list = edl_take(&_edl_next, _len_list);
+		memcpy(_out_list, (const void*)list, _len_list);
+	}
+	_edl_ms->ms_list = (const void**)_out_list;
+	_edl_ms->ms_n = n;
+
+	_edl_status = sgx_ocall(8, _edl_ms);
+	if (_edl_status == SGX_SUCCESS) {
+		if (retval)
+			*retval = _edl_ms->ms_retval;
+	}
+	sgx_ocfree();
+	return _edl_status;
+}
+
 sgx_status_t SGX_CDECL imported_ocall(int* _edl_retval, int retval, int eid)
 {
 	sgx_status_t _edl_status = SGX_SUCCESS;
@@ -1238,7 +1328,7 @@ sgx_status_t SGX_CDECL imported_ocall(int* _edl_retval, int retval, int eid)
 	_edl_ms->ms_retval_ = retval;
 	_edl_ms->ms_eid = eid;
 
-	_edl_status = sgx_ocall(8, _edl_ms);
+	_edl_status = sgx_ocall(9, _edl_ms);
 	if (_edl_status == SGX_SUCCESS) {
 		if (_edl_retval)
 			*_edl_retval = _edl_ms->ms_retval;

@@ -74,6 +74,7 @@ int ecall_deep(struct deep* d, size_t n);
 int ecall_ocalls(int what);
 int ecall_threads(int x);
 int ecall_private(int x);
+size_t ecall_list(const void** list, size_t n);
 int imported_ecall(int* status, int ms);
 
 sgx_status_t SGX_CDECL ocall_nothing(void);
@@ -84,6 +85,7 @@ sgx_status_t SGX_CDECL ocall_text(int* retval, char* s, const wchar_t* w);
 sgx_status_t SGX_CDECL ocall_arrays(int a[4], int b[2][2], array_t c);
 sgx_status_t SGX_CDECL ocall_raw(int* retval, void* p);
 sgx_status_t SGX_CDECL ocall_deep(int* retval, struct deep* d, size_t n, int attack);
+sgx_status_t SGX_CDECL ocall_list(size_t* retval, const void** list, size_t n);
 sgx_status_t SGX_CDECL imported_ocall(int* _edl_retval, int retval, int eid);
 
 #ifdef __cplusplus

@@ -101,6 +101,12 @@ typedef struct ms_ecall_private_t {
 	int ms_x;
 } ms_ecall_private_t;
 
+typedef struct ms_ecall_list_t {
+	size_t ms_retval;
+	const void** ms_list;
+	size_t ms_n;
+} ms_ecall_list_t;
+
 typedef struct ms_imported_ecall_t {
 	int ms_retval;
 	int* ms_status;
@@ -150,6 +156,12 @@ typedef struct ms_ocall_deep_t {
 	size_t ms_n;
 	int ms_attack;
 } ms_ocall_deep_t;
+
+typedef struct ms_ocall_list_t {
+	size_t ms_retval;
+	const void** ms_list;
+	size_t ms_n;
+} ms_ocall_list_t;
 
 typedef struct ms_imported_ocall_t {
 	int ms_retval;
@@ -215,6 +227,13 @@ static sgx_status_t SGX_CDECL all_ocall_deep(void* pms)
 	return SGX_SUCCESS;
 }
 
+static sgx_status_t SGX_CDECL all_ocall_list(void* pms)
+{
+	ms_ocall_list_t* ms = SGX_CAST(ms_ocall_list_t*, pms);
+	ms->ms_retval = ocall_list(ms->ms_list, ms->ms_n);
+	return SGX_SUCCESS;
+}
+
 static sgx_status_t SGX_CDECL all_imported_ocall(void* pms)
 {
 	ms_imported_ocall_t* ms = SGX_CAST(ms_imported_ocall_t*, pms);
@@ -224,9 +243,9 @@ static sgx_status_t SGX_CDECL all_imported_ocall(void* pms)
 
 static const struct {
 	size_t nr_ocall;
-	void* table[9];
+	void* table[10];
 } ocall_table_all = {
-	9,
+	10,
 	{
 		(void*)all_ocall_nothing,
 		(void*)all_ocall_print,
@@ -236,6 +255,7 @@ static const struct {
 		(void*)all_ocall_arrays,
 		(void*)all_ocall_raw,
 		(void*)all_ocall_deep,
+		(void*)all_ocall_list,
 		(void*)all_imported_ocall,
 	}
 };
@@ -426,13 +446,25 @@ sgx_status_t ecall_private(sgx_enclave_id_t eid, int* retval, int x)
 	return _edl_status;
 }
 
+sgx_status_t ecall_list(sgx_enclave_id_t eid, size_t* retval, const void** list, size_t n)
+{
+	sgx_status_t _edl_status;
+	ms_ecall_list_t _edl_ms;
+	_edl_ms.ms_list = list;
+	_edl_ms.ms_n = n;
+	_edl_status = sgx_ecall(eid, 15, &ocall_table_all, &_edl_ms);
+	if (_edl_status == SGX_SUCCESS && retval)
+		*retval = _edl_ms.ms_retval;
+	return _edl_status;
+}
+
 sgx_status_t imported_ecall(sgx_enclave_id_t eid, int* retval, int* status, int ms)
 {
 	sgx_status_t _edl_status;
 	ms_imported_ecall_t _edl_ms;
 	_edl_ms.ms_status = status;
 	_edl_ms.ms_ms = ms;
-	_edl_status = sgx_ecall(eid, 15, &ocall_table_all, &_edl_ms);
+	_edl_status = sgx_ecall(eid, 16, &ocall_table_all, &_edl_ms);
 	if (_edl_status == SGX_SUCCESS && retval)
 		*retval = _edl_ms.ms_retval;
 	return _edl_status;

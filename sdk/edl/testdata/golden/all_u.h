@@ -91,6 +91,10 @@ int SGX_UBRIDGE(SGX_NOCONVENTION, ocall_raw, (void* p));
 #define OCALL_DEEP_DEFINED__
 int SGX_UBRIDGE(SGX_NOCONVENTION, ocall_deep, (struct deep* d, size_t n, int attack));
 #endif
+#ifndef OCALL_LIST_DEFINED__
+#define OCALL_LIST_DEFINED__
+size_t SGX_UBRIDGE(SGX_NOCONVENTION, ocall_list, (const void** list, size_t n));
+#endif
 #ifndef IMPORTED_OCALL_DEFINED__
 #define IMPORTED_OCALL_DEFINED__
 int SGX_UBRIDGE(SGX_NOCONVENTION, imported_ocall, (int retval, int eid));
@@ -111,6 +115,7 @@ sgx_status_t ecall_deep(sgx_enclave_id_t eid, int* retval, struct deep* d, size_
 sgx_status_t ecall_ocalls(sgx_enclave_id_t eid, int* retval, int what);
 sgx_status_t ecall_threads(sgx_enclave_id_t eid, int* retval, int x);
 sgx_status_t ecall_private(sgx_enclave_id_t eid, int* retval, int x);
+sgx_status_t ecall_list(sgx_enclave_id_t eid, size_t* retval, const void** list, size_t n);
 sgx_status_t imported_ecall(sgx_enclave_id_t eid, int* retval, int* status, int ms);
 
 #ifdef __cplusplus
