@@ -53,6 +53,9 @@ func TestMachine(t *testing.T) {
 			t.Logf("%d events, %d PCR values", len(first.Events), len(first.PCRs))
 			m.nv()
 			if !k.uefi || full() {
+				m.quotes(first)
+			}
+			if !k.uefi || full() {
 				m.sleeps()
 			}
 			if !k.uefi {
