@@ -8,10 +8,10 @@ out=${1:-bin/sdk}
 mkdir -p "$out/include" "$out/lib"
 "$here/urts/build.sh" "$out/lib"
 "$here/trts/build.sh" "$out/lib"
-if [ -f "${MBEDTLS_INCLUDE:-/usr/include}/mbedtls/gcm.h" ]; then
+if grep -qE "MBEDTLS_VERSION_MAJOR +2$" "${MBEDTLS_INCLUDE:-/usr/include}/mbedtls/version.h" 2>/dev/null; then
   "$here/tcrypto/build.sh" "$out/lib"
 else
-  echo "sdk: without libsgx_tcrypto.a, since Mbed TLS (libmbedtls-dev) is not here" >&2
+  echo "sdk: without libsgx_tcrypto.a, since Mbed TLS 2.28 (libmbedtls-dev) is not here" >&2
 fi
 cp "$here"/include/* "$out/include/"
 cp "$here/enclave.mk" "$out/"
