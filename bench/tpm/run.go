@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"holdfast/bench/stat"
@@ -15,7 +16,8 @@ import (
 // Options of a run.
 type Options struct {
 	Ours   tss.Transport
-	Swtpm  tss.Transport // nil: not measured, as said in the result
+	Peer   tss.Transport // another TPM; nil: not measured, as said in the result
+	PeerIs string        // its name; default "swtpm"
 	Quick  bool
 	Log    func(format string, args ...any)
 	Filter func(name string) bool // nil: all
@@ -27,7 +29,7 @@ type Row struct {
 	Calls   int       `json:"calls"` // on each side
 	Ours    Quantiles `json:"ours_us"`
 	Peer    Quantiles `json:"peer_us"`
-	PeerIs  string    `json:"peer_is"`           // swtpm, or bare primitive; "" if there is none here
+	PeerIs  string    `json:"peer_is"`           // the peer's name, or bare primitive; "" if there is none here
 	Ratio   float64   `json:"ours_over_peer"`    // of the medians
 	Skipped string    `json:"skipped,omitempty"` // why the peer's side is missing
 }
@@ -46,9 +48,12 @@ const blocks = 20
 // Run measures every operation.
 func Run(ctx context.Context, o Options) ([]Row, error) {
 	ours := tss.New(o.Ours)
-	var swtpm *tss.TPM
-	if o.Swtpm != nil {
-		swtpm = tss.New(o.Swtpm)
+	p := peer{name: o.PeerIs}
+	if p.name == "" {
+		p.name = "swtpm"
+	}
+	if o.Peer != nil {
+		p.tpm = tss.New(o.Peer)
 	}
 	var out []Row
 	for _, op := range operations {
@@ -58,7 +63,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 		if o.Filter != nil && !o.Filter(op.name) {
 			continue
 		}
-		r, err := op.run(ours, swtpm, o.Quick)
+		r, err := op.run(ours, p, o.Quick)
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", op.name, err)
 		}
@@ -76,7 +81,13 @@ func (r Row) Line() string {
 	return fmt.Sprintf("%-36s %10.0f us   %-14s %10.0f us   ratio %5.2f", r.Name, r.Ours.P50, r.PeerIs, r.Peer.P50, r.Ratio)
 }
 
-func (op operation) run(ours, swtpm *tss.TPM, quick bool) (r Row, err error) {
+// peer is the other TPM of a run.
+type peer struct {
+	name string
+	tpm  *tss.TPM // nil: not here
+}
+
+func (op operation) run(ours *tss.TPM, p peer, quick bool) (r Row, err error) {
 	r = Row{Name: op.name, Calls: op.calls}
 	if quick {
 		r.Calls = max(op.calls/5, 12)
@@ -86,17 +97,17 @@ func (op operation) run(ours, swtpm *tss.TPM, quick bool) (r Row, err error) {
 		return r, fmt.Errorf("ours: %w", err)
 	}
 	defer func() { err = errors.Join(err, cleanup()) }()
-	var peer func() error
+	var other func() error
 	switch {
 	case op.pq:
 		r.PeerIs = "bare primitive"
-		peer, err = op.bare()
-	case swtpm == nil:
-		r.Skipped = "swtpm is not installed"
+		other, err = op.bare()
+	case p.tpm == nil:
+		r.Skipped = p.name + " is not here"
 	default:
-		r.PeerIs = "swtpm"
+		r.PeerIs = p.name
 		var done func() error
-		if peer, done, err = op.prepare(swtpm); err == nil {
+		if other, done, err = op.prepare(p.tpm); err == nil {
 			defer func() { err = errors.Join(err, done()) }()
 		}
 	}
@@ -110,8 +121,8 @@ func (op operation) run(ours, swtpm *tss.TPM, quick bool) (r Row, err error) {
 				if a, err = measure(call, a, max(r.Calls/blocks, 1)); err != nil {
 					return r, fmt.Errorf("ours: %w", err)
 				}
-			} else if peer != nil {
-				if b, err = measure(peer, b, max(r.Calls/blocks, 1)); err != nil {
+			} else if other != nil {
+				if b, err = measure(other, b, max(r.Calls/blocks, 1)); err != nil {
 					return r, fmt.Errorf("%s: %w", r.PeerIs, err)
 				}
 			}
@@ -138,4 +149,15 @@ func measure(call func() error, times []float64, n int) ([]float64, error) {
 
 func quantiles(v []float64) Quantiles {
 	return Quantiles{stat.Quantile(v, 0.05), stat.Median(v), stat.Quantile(v, 0.95)}
+}
+
+// AppendCSV appends rows with the facts of the host to a CSV file.
+func AppendCSV(path string, facts stat.Host, rows []Row) error {
+	header := append(append([]string{}, stat.HostColumns...), "command", "calls", "ours_p5_us", "ours_p50_us", "ours_p95_us", "peer", "peer_p5_us", "peer_p50_us", "peer_p95_us", "ours_over_peer")
+	var out [][]string
+	f := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+	for _, r := range rows {
+		out = append(out, append(facts.Fields(), r.Name, strconv.Itoa(r.Calls), f(r.Ours.P5), f(r.Ours.P50), f(r.Ours.P95), r.PeerIs, f(r.Peer.P5), f(r.Peer.P50), f(r.Peer.P95), strconv.FormatFloat(r.Ratio, 'f', 3, 64)))
+	}
+	return stat.Append(path, header, out)
 }

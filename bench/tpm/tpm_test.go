@@ -32,7 +32,7 @@ func TestOperations(t *testing.T) {
 		short[i].calls = 12
 	}
 	operations = short
-	rows, err := Run(ctx, Options{Ours: ours, Swtpm: peer, Quick: true, Log: t.Logf})
+	rows, err := Run(ctx, Options{Ours: ours, Peer: peer, Quick: true, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

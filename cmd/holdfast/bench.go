@@ -3,7 +3,11 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
+
+	"holdfast/bench/plot"
 )
 
 // benches are the subcommands of bench, each in its own file.
@@ -17,4 +21,13 @@ func init() {
 		}
 		return c
 	})
+}
+
+// writeChart draws a chart into a file.
+func writeChart(path string, c *plot.Chart) error {
+	b, err := c.SVG()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
 }

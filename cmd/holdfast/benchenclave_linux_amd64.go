@@ -14,7 +14,6 @@ import (
 
 	"holdfast/attest/evidence"
 	"holdfast/bench/enclave"
-	"holdfast/bench/plot"
 	"holdfast/bench/stat"
 	"holdfast/enclave/daemon"
 )
@@ -146,12 +145,4 @@ func enclavePlots(dir, bed string, facts stat.Host, rows []enclave.Row) error {
 		}
 	}
 	return nil
-}
-
-func writeChart(path string, c *plot.Chart) error {
-	b, err := c.SVG()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, b, 0o644)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,7 +45,7 @@ func benchTPM(cmd *cobra.Command, g *globals, quick bool, csvFile, only string) 
 		return err
 	}
 	if csvFile != "" {
-		if err := tpmCSV(csvFile, facts, rows); err != nil {
+		if err := tpm.AppendCSV(csvFile, facts, rows); err != nil {
 			return err
 		}
 	}
@@ -82,7 +81,7 @@ func runBenchTPM(ctx context.Context, o tpm.Options) (rows []tpm.Row, err error)
 			return nil, err
 		}
 		defer peer.Close()
-		o.Swtpm = peer
+		o.Peer = peer
 	}
 	return tpm.Run(ctx, o)
 }
@@ -92,14 +91,4 @@ func mkdir(dir, name string) string {
 	p := dir + "/" + name
 	_ = os.Mkdir(p, 0o700)
 	return p
-}
-
-func tpmCSV(path string, facts stat.Host, rows []tpm.Row) error {
-	header := append(append([]string{}, stat.HostColumns...), "command", "calls", "ours_p5_us", "ours_p50_us", "ours_p95_us", "peer", "peer_p5_us", "peer_p50_us", "peer_p95_us", "ours_over_peer")
-	var out [][]string
-	f := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
-	for _, r := range rows {
-		out = append(out, append(facts.Fields(), r.Name, strconv.Itoa(r.Calls), f(r.Ours.P5), f(r.Ours.P50), f(r.Ours.P95), r.PeerIs, f(r.Peer.P5), f(r.Peer.P50), f(r.Peer.P95), strconv.FormatFloat(r.Ratio, 'f', 3, 64)))
-	}
-	return stat.Append(path, header, out)
 }

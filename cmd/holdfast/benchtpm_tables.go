@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strconv"
 
@@ -16,7 +17,7 @@ import (
 func init() {
 	benches = append(benches, func(g *globals) *cobra.Command {
 		var runs int
-		var csvFile, note string
+		var csvFile, note, dir string
 		c := &cobra.Command{
 			Use: "tpm-tables", Short: "The TPM's tables of times and memory by algorithm, on a TPM in this process", Args: cobra.NoArgs,
 			Long: "Measure the operations of a published evaluation of a quantum-resistant TPM (creation, signatures, encryption,\n" +
@@ -26,17 +27,18 @@ func init() {
 				if runs < 1 || runs > 10000 {
 					return fmt.Errorf("--runs: expected 1 to 10000, got %d", runs)
 				}
-				return tpmTables(cmd, g, runs, csvFile, note)
+				return tpmTables(cmd, g, runs, csvFile, note, dir)
 			},
 		}
 		c.Flags().IntVar(&runs, "runs", 100, "calls for each median")
 		c.Flags().StringVar(&csvFile, "csv", "", "append the rows to this CSV file")
 		c.Flags().StringVar(&note, "note", "", "what to call this machine in the rows (emulated ones should say so)")
+		c.Flags().StringVar(&dir, "plot", "", "draw sizes of keys and speedups as SVG into this folder")
 		return c
 	})
 }
 
-func tpmTables(cmd *cobra.Command, g *globals, runs int, csvFile, note string) error {
+func tpmTables(cmd *cobra.Command, g *globals, runs int, csvFile, note, dir string) error {
 	facts := stat.ThisHost(version)
 	times, err := tpm.Tables(cmd.Context(), runs)
 	if err != nil {
@@ -53,6 +55,14 @@ func tpmTables(cmd *cobra.Command, g *globals, runs int, csvFile, note string) e
 	if csvFile != "" {
 		if err := tpmTablesCSV(csvFile, facts, machine, times, memory); err != nil {
 			return err
+		}
+	}
+	if dir != "" {
+		for name, c := range tpm.Charts(machine, times, memory) {
+			c.Note = fmt.Sprintf("%s, medians of %d; %s, Linux %s, %s", machine, runs, facts.CPU, facts.Kernel, facts.Time)
+			if err := writeChart(filepath.Join(dir, "tpm-"+name+"-"+runtime.GOARCH+".svg"), c); err != nil {
+				return err
+			}
 		}
 	}
 	if g.json {
