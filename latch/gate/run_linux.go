@@ -56,7 +56,7 @@ type Scoped struct {
 
 // How often the folder of the cgroup is looked at: with a watch that tells of
 // changes for safety only, without one (no inotify instance left) to see them at all.
-const (
+var (
 	followWatched = time.Second
 	followEvery   = 20 * time.Millisecond
 )

@@ -3,8 +3,10 @@
 package cgroupskb
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,18 +53,25 @@ func TestFolders(t *testing.T) {
 			}
 		}
 	}
+	settled("at the start", func(n uint64) bool { return n != 0 }) // what changed before the watch is looked at too
 	for round := range 5 {
 		before := id()
 		if err := os.Remove(dir); err != nil {
 			t.Fatal(err)
 		}
 		settled("removed", func(n uint64) bool { return n == 0 })
-		if round%2 == 1 { // with the one above
-			if err := os.Remove(filepath.Join(top, "slice")); err != nil {
+		if round%2 == 1 { // with the one above, which must be watched again
+			slice := filepath.Join(top, "slice")
+			if err := os.Remove(slice); err != nil {
 				t.Fatal(err)
 			}
+			settled("the one above removed", func(uint64) bool { return true })
+			if err := os.Mkdir(slice, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			settled("the one above made again", func(uint64) bool { return w.watches(slice) })
 		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		settled("made again", func(n uint64) bool { return n != 0 && n != before })
@@ -91,4 +100,12 @@ func TestFoldersRefused(t *testing.T) {
 		w.Close()
 		t.Error("a file taken for a folder")
 	}
+}
+
+// watches asks the kernel whether a folder is watched: its inode is in the list
+// of the descriptor's watches.
+func (w *Folders) watches(dir string) bool {
+	id, err := cgroupID(dir)
+	b, err2 := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w.fd))
+	return err == nil && err2 == nil && strings.Contains(string(b), fmt.Sprintf("ino:%x ", id))
 }
